@@ -1,0 +1,161 @@
+"""Axes as they are written, turned into axes as the checker knows them; and which axes agree."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shapescript.compiler.check.report import Report, did_you_mean, nearest
+from shapescript.compiler.check.scope import BrokenEntity, DimEntity, ModuleEntity, ModuleScope
+from shapescript.compiler.check.types import Axis, group, single
+from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.ir import sizes
+from shapescript.compiler.ir.sizes import InexactDivision, Size, fresh, of
+from shapescript.compiler.syntax import tree
+
+LARGEST = 2**48
+
+
+def agree(left: Axis, right: Axis) -> bool:
+    """The same axis: name and size. A group also stands where the plain product of its parts is wanted (its order is then forgotten)."""
+    if left.size != right.size:
+        return False
+    if left.parts and right.parts:
+        return len(left.parts) == len(right.parts) and all(agree(a, b) for a, b in zip(left.parts, right.parts, strict=True))
+    return left.name == right.name or bool(left.parts) or bool(right.parts)
+
+
+def is_dim_name(name: str) -> bool:
+    return name[:1].isupper()
+
+
+@dataclass
+class AxisContext:
+    """The axis names in force: a function's or model's own, then the module's dims.
+
+    While a signature is read (`binding`), a lower-case name that isn't known yet becomes an axis variable.
+    """
+
+    scope: ModuleScope
+    report: Report
+    names: dict[str, Axis] = field(default_factory=dict)
+    binding: bool = False
+    variables: list[sizes.Symbol] = field(default_factory=list)
+
+    def axis(self, node: tree.Axis) -> Axis:
+        match node:
+            case tree.AxisName(span, name):
+                return self.named(name, span)
+            case tree.AxisInt(_, value):
+                return single(sizes.number(value))
+            case tree.AxisGroup(_, parts):
+                return group(tuple(self.axis(part) for part in parts))
+            case tree.LeadingAxes(span, name):
+                return self.leading(name.text, span)
+            case tree.AxisArithmetic(span, operator, left, right):
+                return single(self.arithmetic(operator, self.axis(left).size, self.axis(right).size, span))
+            case tree.Applied(span, name, None):
+                return self.qualified(name, span)
+        self.report.fail("E0203", "an axis is a name, a number, arithmetic of these or a group", node.span)
+
+    def axes(self, nodes: tuple[tree.Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(self.axis(node) for node in nodes)
+
+    def leading(self, name: str, span: Span) -> Axis:
+        key = f"..{name}"
+        if key in self.names:
+            return self.names[key]
+        if not self.binding:
+            self.report.fail("E0203", f"no leading axes `{key}` here: a function's signature declares them", span)
+        symbol = fresh(name)
+        self.variables.append(symbol)
+        self.names[key] = Axis(key, of(symbol), (), True)
+        return self.names[key]
+
+    def named(self, name: str, span: Span) -> Axis:
+        if name in self.names:
+            return self.names[name]
+        entity = self.scope.entities.get(name)
+        if isinstance(entity, DimEntity):
+            return single(of(entity.symbol))
+        if isinstance(entity, BrokenEntity):
+            self.report.fail("E0203", f"`{name}` is declared with a mistake", entity.span)
+        if is_dim_name(name):
+            known = [*(n for n in self.names if not n.startswith("..")), *(n for n, _ in self.scope.dims())]
+            self.report.fail("E0203", f"no dim `{name}`: an upper-case axis is a declared `dim` or a dim parameter", span,
+                             help=did_you_mean(name, known) or f"declare it (`dim {name} = ...`), or in brackets after the function's name")
+        if not self.binding:
+            self.report.fail("E0203", f"no axis `{name}` here: the function's signature binds its axes", span,
+                             help=did_you_mean(name, [n for n in self.names if not n.startswith("..")]))
+        self.warn_near_dim(name, span)
+        symbol = fresh(name)
+        self.variables.append(symbol)
+        self.names[name] = single(of(symbol))
+        return self.names[name]
+
+    def warn_near_dim(self, name: str, span: Span) -> None:
+        """An axis variable that looks like a dim, mistyped, would bind to any size."""
+        known = dict(self.scope.dims())
+        for candidate, symbol in known.items():
+            case = candidate.lower() == name.lower()
+            letter = len(name) >= 4 and len(candidate) >= 4 and _one_letter_apart(name, candidate)
+            if case or letter:
+                self.report.warn("E0207", f"`{name}` is an axis variable of any size, and differs little from the dim `{candidate}`", span,
+                                 help=f"write `{candidate}` if the dim (now {symbol.value}) is meant")
+                return
+
+    def qualified(self, name: tree.QualifiedName, span: Span) -> Axis:
+        scope = self.scope
+        for part in name.parts[:-1]:
+            entity = scope.entities.get(part.text)
+            if not isinstance(entity, ModuleEntity):
+                self.report.fail("E0203", f"`{part.text}` is no module", part.span)
+            scope = entity.scope
+        found = scope.entities.get(name.parts[-1].text)
+        if not isinstance(found, DimEntity):
+            near = nearest(name.parts[-1].text, [n for n, _ in scope.dims()])
+            self.report.fail("E0203", f"`{name}` is no dim", span, help=f"did you mean `{near}`?" if near else None)
+        return single(of(found.symbol))
+
+    def arithmetic(self, operator: str, left: Size, right: Size, span: Span) -> Size:
+        return combine(operator, left, right, span, self.report)
+
+
+def combine(operator: str, left: Size, right: Size, span: Span, report: Report) -> Size:
+    """Exact arithmetic of sizes: E0501 for a remainder, E0503 for what is no size."""
+    try:
+        match operator:
+            case "+":
+                result = left + right
+            case "-":
+                result = left - right
+            case "*":
+                result = left * right
+            case _:
+                result = left / right
+    except InexactDivision as error:
+        report.fail("E0501", f"{left} / {right} leaves a remainder: {error.numerator} is not a multiple of {error.denominator}", span)
+    except ZeroDivisionError:
+        report.fail("E0501", f"{left} / {right} divides by zero", span)
+    check_range(result, span, report)
+    return result
+
+
+def check_range(size: Size, span: Span, report: Report) -> None:
+    value = size.constant()
+    if value is not None and not 0 <= value <= LARGEST:
+        report.fail("E0503", f"{size} is {value}: a size is from 0 to 2**48", span)
+
+
+def _one_letter_apart(left: str, right: str) -> bool:
+    """One letter replaced, missing or too many."""
+    if left == right or abs(len(left) - len(right)) > 1:
+        return False
+    if len(left) == len(right):
+        return sum(a != b for a, b in zip(left, right, strict=True)) == 1
+    short, long = sorted((left, right), key=len)
+    return any(long[:place] + long[place + 1:] == short for place in range(len(long)))
+
+
+
+
+def shown(axes: tuple[Axis, ...]) -> str:
+    return f"[{' '.join(axis.name for axis in axes)}]"

@@ -1,0 +1,173 @@
+"""What is in force while a function's body is checked, and the conversions that every part of it shares."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import AxisContext, agree
+from shapescript.compiler.check.report import Report, did_you_mean
+from shapescript.compiler.check.scope import (
+    BrokenEntity,
+    ConstEntity,
+    DimEntity,
+    Entity,
+    FunctionInfo,
+    ModuleEntity,
+    ModuleScope,
+)
+from shapescript.compiler.check.typed import Environment, Typed, Variable
+from shapescript.compiler.check.types import Axis, Tensor, Type
+from shapescript.compiler.diagnostics.model import Label, Span
+from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.sizes import of
+from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.ir.types import Type as IRType
+from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.syntax import tree
+
+Constant = int | float | bool | str
+CONSTANT_TYPES = {bool: types.BOOL, int: types.INT, float: types.FLOAT, str: types.STR}
+
+
+def _unset(node: tree.Expression) -> Typed:
+    raise AssertionError("expressions.attach gives a body its evaluation")
+
+
+@dataclass(eq=False)
+class Body:
+    """The state of one function's check. `aliases` are the new names that patterns gave to axes, the same for the whole function."""
+
+    report: Report
+    scope: ModuleScope
+    info: FunctionInfo
+    context: AxisContext
+    builder: Builder
+    environment: Environment = field(default_factory=dict)
+    depth: int = 0
+    aliases: dict[str, Axis] = field(default_factory=dict)
+    calls: list[tuple[str, Span]] = field(default_factory=list)
+    in_gradient: bool = False
+    evaluate: Callable[[tree.Expression], Typed] = field(default=_unset)
+
+    @contextmanager
+    def region(self) -> Iterator[Builder]:
+        """Collect operations of a nested block; bindings made inside end with it."""
+        builder, environment = self.builder, self.environment
+        self.builder, self.environment = Builder(builder.span), dict(environment)
+        self.depth += 1
+        try:
+            yield self.builder
+        finally:
+            self.builder, self.environment = builder, environment
+            self.depth -= 1
+
+    # ---- values
+
+    def constant(self, value: Constant) -> Typed:
+        kind = CONSTANT_TYPES[type(value)]
+        if isinstance(value, str):
+            return Typed(kind, self.builder.emit("string", value=value), value)
+        return Typed(kind, (self.builder.constant(value, types.HOST_ELEMENTS[kind.name]),), value)
+
+    def variable(self, name: str, span: Span) -> Variable | None:
+        """The variable, None where the name is none; a broken one stops without a word."""
+        found = self.environment.get(name)
+        if found is not None and found.broken:
+            self.report.fail("E0201", f"`{name}` was bound with a mistake", found.span)
+        return found
+
+    def entity(self, node: tree.Expression) -> Entity | None:
+        """The declaration that a name, or a module's name, stands for; None for anything else and for variables."""
+        match node:
+            case tree.Name(_, name) if name not in self.environment:
+                return self.scope.entities.get(name)
+            case tree.Attribute(_, base, name):
+                module = self.entity(base)
+                if isinstance(module, BrokenEntity):
+                    return module
+                if isinstance(module, ModuleEntity):
+                    found = module.scope.entities.get(name.text)
+                    if found is None:
+                        own = [n for n, e in module.scope.entities.items() if not isinstance(e, ModuleEntity)]
+                        self.report.fail("E0205", f"the module `{base.span.text}` declares no `{name}`", name.span, help=did_you_mean(name.text, own))
+                    return found
+        return None
+
+    def entity_value(self, entity: Entity, span: Span) -> Typed:
+        match entity:
+            case DimEntity(symbol):
+                return Typed(types.INT, (self.builder.size(of(symbol)),), symbol.value)
+            case ConstEntity(value):
+                return self.constant(value)
+            case BrokenEntity():
+                self.report.fail("E0201", f"`{span.text}` is declared with a mistake", entity.span)
+        self.report.fail("E0301", f"`{span.text}` is no value", span, [Label(entity.span, "declared here")])
+
+    # ---- conversions that the language makes by itself
+
+    def convert(self, typed: Typed, wanted: Type, span: Span, why: Callable[[], str], labels: tuple[Label, ...] = ()) -> Typed:
+        """The value where `wanted` stands: an int as a float, a `[]` as a host value, a host number as a `[]`; else E0301."""
+        match wanted, typed.type:
+            case types.Scalar("float"), types.Scalar("int"):
+                constant = typed.constant if isinstance(typed.constant, int) else None
+                return Typed(wanted, (self.builder.convert(typed.value, Element.F64),), None if constant is None else float(constant))
+            case types.Scalar("float"), Tensor(element, ()) if element.is_float:
+                return Typed(wanted, (self.builder.convert(typed.value, Element.F64),))
+            case types.Scalar("bool"), Tensor(Element.BOOL, ()):
+                return Typed(wanted, typed.values)
+            case Tensor(element, ()), types.Scalar("int" | "float") if element.is_float:
+                return Typed(wanted, (self.host_number(typed, element),))
+            case Tensor(element, axes), Tensor(found, others) if element == found and len(axes) == len(others):
+                return Typed(wanted, typed.values, typed.constant)
+        if wanted != typed.type:
+            self.report.fail("E0301", f"{why()}: {wanted} is wanted, found {typed.type}", span, labels)
+        return typed
+
+    def host_number(self, typed: Typed, element: Element) -> Value:
+        """A host int or float as a number of a tensor's element type, rounded once."""
+        if isinstance(typed.constant, int | float) and element.is_float and not isinstance(typed.constant, bool):
+            return self.builder.constant(float(typed.constant), element)
+        return self.builder.convert(typed.value, element)
+
+    def reshaped(self, value: Value, wanted: IRType) -> Value:
+        """The value with the axes that a signature has for it: leading axes are one there."""
+        if isinstance(wanted, TensorType) and isinstance(value.type, TensorType) and value.type.axes != wanted.axes:
+            return self.builder.op("reshape", value, axes=wanted.axes)
+        return value
+
+    # ---- variables
+
+    def bind(self, name: tree.Identifier, typed: Typed, is_mut: bool) -> None:
+        """`name = value`: anew in the same block; an outer `mut` variable takes a new value of its type."""
+        known = self.environment.get(name.text)
+        if known is not None and known.depth < self.depth and not known.broken:
+            if is_mut:
+                self.report.fail("E0202", f"`{name}` is already bound in an outer block", name.span, [Label(known.span, "bound here")],
+                                 help=f"to give it a new value, write `{name} = ...` without `mut`")
+            if not known.mutable:
+                self.report.fail("E0603", f"`{name}` belongs to an outer block and isn't `mut`", name.span, [Label(known.span, "bound here")],
+                                 help=f"bind it with `mut {name} = ...`, or choose another name here")
+            typed = self.convert(typed, known.typed.type, name.span, lambda: f"`{name}` keeps its type", (Label(known.span, "bound here"),))
+            self._same_axes(known.typed.type, typed.type, name)
+            self.environment[name.text] = replace(known, typed=Typed(known.typed.type, typed.values))
+            return
+        self.environment[name.text] = Variable(name.text, self._named(typed, name.text), is_mut, self.depth, name.span)
+
+    def _same_axes(self, wanted: Type, found: Type, name: tree.Identifier) -> None:
+        if isinstance(wanted, Tensor) and isinstance(found, Tensor):
+            for one, other in zip(wanted.axes, found.axes, strict=True):
+                if not agree(one, other):
+                    self.report.fail("E0401", f"`{name}` is {wanted}, and can't become {found}", name.span)
+
+    def bind_broken(self, name: tree.Identifier) -> None:
+        known = self.environment.get(name.text)
+        if known is None or known.depth == self.depth:
+            self.environment[name.text] = Variable(name.text, Typed(types.NOTHING), True, self.depth, name.span, broken=True)
+
+    def _named(self, typed: Typed, hint: str) -> Typed:
+        """Give the program's name to a value that has none yet, for printing."""
+        if len(typed.values) == 1 and not typed.values[0].hint and self.builder.ops and self.builder.ops[-1].results == typed.values:
+            return replace(typed, values=self.builder.rename_last(hint))
+        return typed

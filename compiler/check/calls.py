@@ -1,0 +1,240 @@
+"""Calls: of functions, by overload; of records and models, which make one; of what is built in."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.binding import Binding, describe, fits, leading_parts
+from shapescript.compiler.check.body import Body
+from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
+from shapescript.compiler.check.places import assign, check_aliasing, mut_place
+from shapescript.compiler.check.program import Signature, SignatureParameter
+from shapescript.compiler.check.report import did_you_mean
+from shapescript.compiler.check.scope import BrokenEntity, FunctionEntity, FunctionInfo, ModelEntity, RecordEntity
+from shapescript.compiler.check.site import Site
+from shapescript.compiler.check.type_names import TypeReader
+from shapescript.compiler.check.typed import Place, Typed
+from shapescript.compiler.check.types import Type
+from shapescript.compiler.diagnostics.model import Label, Span
+from shapescript.compiler.ir import types as ir
+from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.syntax import tree
+
+
+def known_functions(body: Body) -> Iterable[str]:
+    return (*BUILTINS, *NOT_BUILT)
+
+
+def call(body: Body, node: tree.Call) -> Typed:
+    callee: tree.Expression = node.callee
+    items: tuple[tree.Item, ...] | None = None
+    if isinstance(node.callee, tree.Bracket):
+        callee, items = node.callee.base, node.callee.items
+    entity = body.entity(callee)
+    match entity:
+        case FunctionEntity(overloads) if node.pattern is None and items is None:
+            return _function(body, overloads, node)
+        case FunctionEntity():
+            body.report.fail("E0306", f"`{callee.span.text}` takes neither a pattern nor brackets", node.span)
+        case RecordEntity(record) if items is None:
+            return _record(body, record, node)
+        case ModelEntity():
+            kind = TypeReader(body.context, body.report).model_type(entity, items, callee.span)
+            return _start(body, kind, node)
+        case BrokenEntity():
+            body.report.fail("E0201", f"`{callee.span.text}` is declared with a mistake", entity.span)
+    if entity is not None:
+        body.report.fail("E0306", f"`{callee.span.text}` can't be called", callee.span, [Label(entity.span, "declared here")])
+    if not isinstance(callee, tree.Name) or callee.name in body.environment:
+        body.report.fail("E0306", f"`{callee.span.text}` can't be called: it is no function", callee.span)
+    if callee.name in NOT_BUILT:
+        body.report.fail("E0902", f"`{callee.name}` is part of the language, but this version does not compile it yet", callee.span)
+    if callee.name not in BUILTINS:
+        known = [*body.scope.entities, *known_functions(body)]
+        body.report.fail("E0201", f"no function `{callee.name}`", callee.span, help=did_you_mean(callee.name, known))
+    return BUILTINS[callee.name](Site(body, callee.name, node, items))
+
+
+# ---- functions of the program ---------------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class _Argument:
+    node: tree.Argument
+    typed: Typed
+    place: Place | None
+
+
+def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call) -> Typed:
+    arguments = [_evaluated(body, argument) for argument in node.arguments]
+    matches = [(info, matched) for info in overloads if (matched := _match(info.signature, arguments)) is not None]
+    fitting = [(info, matched) for info, matched in matches
+               if all(argument is None or fits(parameter.type, argument.typed.type)
+                      for parameter, argument in zip(info.signature.parameters, matched, strict=True))]
+    if len(fitting) != 1:
+        _explain(body, overloads, fitting, arguments, node)
+    info, matched = fitting[0]
+    check_aliasing(body, [(a.node, a.place) for a in arguments])
+    body.calls.append((info.signature.key, node.span))
+    return _emit(body, info.signature, matched, node)
+
+
+def _evaluated(body: Body, argument: tree.Argument) -> _Argument:
+    if argument.is_mut:
+        place, typed = mut_place(body, argument)
+        return _Argument(argument, typed, place)
+    return _Argument(argument, body.evaluate(argument.value), None)
+
+
+def _match(signature: Signature, arguments: list[_Argument]) -> list[_Argument | None] | None:
+    """Arguments by parameter (None: its default); None where they can't be laid out."""
+    found: dict[str, _Argument] = {}
+    names = [parameter.name for parameter in signature.parameters]
+    for place, argument in enumerate(arguments):
+        if argument.node.name is None:
+            if place >= len(names):
+                return None
+            name = names[place]
+        else:
+            name = argument.node.name.text
+        if name not in names or name in found:
+            return None
+        found[name] = argument
+    if any(parameter.name not in found and parameter.default is None for parameter in signature.parameters):
+        return None
+    return [found.get(name) for name in names]
+
+
+def _explain(body: Body, overloads: tuple[FunctionInfo, ...], fitting: list[tuple[FunctionInfo, list[_Argument | None]]],
+             arguments: list[_Argument], node: tree.Call) -> None:
+    name = overloads[0].signature.name
+    found = describe([argument.typed.type for argument in arguments])
+    if fitting:
+        labels = [Label(info.signature.span, "this one fits") for info, _ in fitting]
+        body.report.fail("E0305", f"{len(fitting)} functions `{name}` fit {found}, and none is preferred", node.span, labels)
+    if len(overloads) > 1:
+        labels = [Label(info.signature.span, _why_not(info.signature, arguments)) for info in overloads]
+        body.report.fail("E0304", f"no function `{name}` fits {found}", node.span, labels)
+    signature = overloads[0].signature
+    matched = _match(signature, arguments)
+    label = [Label(signature.span, "declared here")]
+    if matched is None:
+        unknown = next((a.node.name for a in arguments if a.node.name and a.node.name.text not in [p.name for p in signature.parameters]), None)
+        if unknown is not None:
+            body.report.fail("E0311", f"`{name}` has no parameter `{unknown}`", unknown.span, label,
+                             help=did_you_mean(unknown.text, [p.name for p in signature.parameters]))
+        body.report.fail("E0302", f"`{name}` takes ({', '.join(f'{p.name}: {p.type}' for p in signature.parameters)}), called with {found}",
+                         node.span, label)
+    for parameter, argument in zip(signature.parameters, matched, strict=True):
+        if argument is not None and not fits(parameter.type, argument.typed.type):
+            body.report.fail(_code(parameter.type, argument.typed.type),
+                             f"argument `{parameter.name}` of `{name}`: {parameter.type} is wanted, found {argument.typed.type}",
+                             argument.node.value.span, [Label(parameter.span, "declared here")], _mend(parameter.type, argument.typed.type))
+
+
+def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
+    matched = _match(signature, arguments)
+    if matched is None:
+        return f"takes {len(signature.parameters)} arguments: ({', '.join(p.name for p in signature.parameters)})"
+    wrong = next(p for p, a in zip(signature.parameters, matched, strict=True) if a is not None and not fits(p.type, a.typed.type))
+    return f"wants {wrong.type} for `{wrong.name}`"
+
+
+def _code(wanted: Type, found: Type) -> str:
+    if isinstance(wanted, types.Tensor) and isinstance(found, types.Tensor):
+        return "E0310" if wanted.element != found.element else "E0405"
+    return "E0301"
+
+
+def _mend(wanted: Type, found: Type) -> str | None:
+    if isinstance(wanted, types.Tensor) and isinstance(found, types.Tensor) and wanted.element != found.element:
+        return f"convert it: {'int' if wanted.element.value == 'i64' else wanted.element.value}(...)"
+    return None
+
+
+def _emit(body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call) -> Typed:
+    binding = Binding(signature, body.report, node.span)
+    for parameter, argument in zip(signature.parameters, matched, strict=True):
+        if argument is not None:
+            _check_mut(body, signature, parameter, argument)
+            binding.parameter(parameter, argument.typed.type, argument.node.value.span)
+    for symbol in signature.dims:
+        if symbol not in binding.axes:
+            body.report.fail("E0302", f"the dim {symbol} of `{signature.name}` is bound by no argument", node.span,
+                             [Label(signature.span, "declared here")])
+    sizes = binding.sizes
+    operands: list[Value] = []
+    for parameter, argument in zip(signature.parameters, matched, strict=True):
+        operands += _operands(body, parameter, argument, binding)
+    results = [ir.substitute(kind, sizes) for kind in types.lower(signature.result)]
+    changed = [(p, a) for p, a in zip(signature.parameters, matched, strict=True) if p.mutable and a is not None]
+    kinds = results + [ir.substitute(kind, sizes) for p, _ in changed for kind in types.lower(p.type)]
+    if changed and body.in_gradient:
+        body.report.fail("E0801", "a `mut` argument inside value_and_grad: what is differentiated changes nothing", node.span)
+    values = body.builder.emit("call", *operands, callee=signature.key, sizes=tuple(sizes.items()), types=tuple(kinds))
+    for (_, argument), value in zip(changed, values[len(results):], strict=True):
+        assert argument.place is not None
+        assign(body, argument.place, Typed(argument.typed.type, (value,)))
+    result = binding.result(signature.result)
+    shaped = tuple(body.reshaped(value, kind) for value, kind in zip(values[:len(results)], types.lower(result), strict=True))
+    return Typed(result, shaped)
+
+
+def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, argument: _Argument) -> None:
+    label = [Label(parameter.span, "declared here")]
+    if parameter.mutable and argument.place is None:
+        body.report.fail("E0601", f"`{signature.name}` may change `{parameter.name}`: say so at the call with `mut`", argument.node.span, label,
+                         help=f"mut {argument.node.value.span.text}")
+    if not parameter.mutable and argument.place is not None:
+        body.report.fail("E0604", f"`{signature.name}` doesn't change `{parameter.name}`: `mut` doesn't stand here", argument.node.span, label)
+
+
+def _operands(body: Body, parameter: SignatureParameter, argument: _Argument | None, binding: Binding) -> list[Value]:
+    if argument is None:
+        assert parameter.default is not None
+        return list(body.constant(parameter.default).values)
+    wanted = types.map_axes(parameter.type, binding.axis, binding.sizes)
+    typed = argument.typed
+    if not isinstance(typed.type, types.Tensor) or not isinstance(wanted, types.Tensor) or not wanted.axes:
+        if isinstance(wanted, types.Scalar | types.Tensor):
+            typed = body.convert(typed, wanted, argument.node.value.span, lambda: f"argument `{parameter.name}`")
+    kinds = [ir.substitute(kind, binding.sizes) for kind in types.lower(parameter.type)]
+    return [body.reshaped(value, kind) for value, kind in zip(typed.values, kinds, strict=True)]
+
+
+# ---- records and models ---------------------------------------------------------------------------------------------------------------------
+
+def _record(body: Body, record: types.Record, node: tree.Call) -> Typed:
+    """`StepLogs(step=1, loss=l)`: every field, by name or in order."""
+    given: dict[str, tree.Argument] = {}
+    names = [name for name, _ in record.fields]
+    for place, argument in enumerate(node.arguments):
+        if argument.is_mut:
+            body.report.fail("E0604", "a record is made of values: `mut` doesn't stand here", argument.span)
+        name = argument.name.text if argument.name else names[place] if place < len(names) else ""
+        if name not in names:
+            body.report.fail("E0311", f"the record {record} has no field for this", argument.span, help=did_you_mean(name, names))
+        if name in given:
+            body.report.fail("E0302", f"the field `{name}` is given twice", argument.span)
+        given[name] = argument
+    missing = [name for name in names if name not in given]
+    if missing:
+        body.report.fail("E0302", f"the record {record} lacks {', '.join(missing)}", node.span)
+    values: dict[str, tuple[Value, ...]] = {}
+    for name, argument in given.items():
+        kind = dict(record.fields)[name]
+        typed = body.convert(body.evaluate(argument.value), kind, argument.value.span, lambda name=name: f"the field `{name}`")  # type: ignore[misc]
+        values[name] = typed.values
+    return Typed(record, tuple(value for name in names for value in values[name]))
+
+
+def _start(body: Body, kind: ir.ModelType, node: tree.Call) -> Typed:
+    """`Mlp(seed=1234)`."""
+    if len(node.arguments) != 1 or node.arguments[0].is_mut or (node.arguments[0].name and node.arguments[0].name.text != "seed"):
+        body.report.fail("E0302", f"a model is made of a seed: `{kind}(seed=0)`", node.span)
+    seed: Span = node.arguments[0].value.span
+    typed = body.convert(body.evaluate(node.arguments[0].value), types.INT, seed, lambda: "a seed")
+    return Typed(types.Model(kind), body.builder.emit("model_start", typed.value, model=kind))
+
+
+__all__ = ["call", "known_functions", "leading_parts"]

@@ -1,0 +1,107 @@
+"""From a file to a checked program: modules, declarations, bodies."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from shapescript.compiler.check.declarations import Declarations
+from shapescript.compiler.check.modules import Modules, declare
+from shapescript.compiler.check.program import Program
+from shapescript.compiler.check.report import Report, did_you_mean
+from shapescript.compiler.check.scope import (
+    BrokenEntity,
+    ConstEntity,
+    DimEntity,
+    FunctionEntity,
+    FunctionInfo,
+    ModelEntity,
+    ModuleEntity,
+    ModuleScope,
+    RecordEntity,
+)
+from shapescript.compiler.check.statements import check_function
+from shapescript.compiler.diagnostics.model import Label, Source, Span
+from shapescript.compiler.ir.nodes import Function, Module
+from shapescript.compiler.syntax import tree
+
+
+def check_file(path: str | Path, dims: Mapping[str, int] | None = None) -> Program:
+    """Check a file and what it imports. `dims` override the file's own `dim` declarations before anything is checked."""
+    modules = Modules(Report())
+    scope = modules.read(Path(path))
+    return _program(str(path), scope, modules, dims or {})
+
+
+def check_source(text: str, path: str = "<text>", dims: Mapping[str, int] | None = None) -> Program:
+    """Check a text; what it imports is looked for beside `path`."""
+    modules = Modules(Report())
+    scope = modules.read_source(Source(path, text), Path(path).absolute())
+    return _program(path, scope, modules, dims or {})
+
+
+def _program(path: str, main: ModuleScope | None, modules: Modules, dims: Mapping[str, int]) -> Program:
+    report = modules.report
+    infos: list[FunctionInfo] = []
+    for scope in modules.in_order:
+        for importer, target, name in modules.names:
+            if importer is scope:
+                _bind_import(importer, target, name, report)
+        infos += Declarations(scope, report, dims if scope is main else {}).read()
+    functions: dict[str, Function] = {}
+    calls: dict[str, list[tuple[str, Span]]] = {}
+    for info in infos:
+        function, called = check_function(info, report)
+        calls[info.signature.key] = called
+        if function is not None:
+            functions[info.signature.key] = function
+    _check_recursion(infos, calls, report)
+    return _collect(path, main, modules, None if report.has_errors else Module(functions))
+
+
+def _bind_import(importer: ModuleScope, target: ModuleScope, name: tree.Identifier, report: Report) -> None:
+    found = target.entities.get(name.text)
+    if found is None or isinstance(found, ModuleEntity):
+        report.error("E0205", f"the module {Path(target.name).stem} declares no `{name}`", name.span, help=did_you_mean(name.text, target.entities))
+        found = BrokenEntity(name.span)
+    declare(importer, name, found, report)
+
+
+def _check_recursion(infos: Iterable[FunctionInfo], calls: Mapping[str, list[tuple[str, Span]]], report: Report) -> None:
+    """A function that reaches itself by calls, each overload for itself: E0309 once for each cycle."""
+    by_key = {info.signature.key: info for info in infos}
+    done: set[str] = set()
+    for start in by_key:
+        if start in done:
+            continue
+        path: list[str] = [start]
+        pending = [iter(calls.get(start, ()))]
+        while pending:
+            found = next(pending[-1], None)
+            if found is None:
+                pending.pop()
+                done.add(path.pop())
+                continue
+            key, span = found
+            if key in path:
+                cycle = [by_key[k].signature.name for k in [*path[path.index(key):], key]]
+                report.error("E0309", f"functions don't call themselves: {' -> '.join(cycle)}", span,
+                             [Label(by_key[key].signature.span, "declared here")])
+            elif key not in done and key in by_key:
+                path.append(key)
+                pending.append(iter(calls.get(key, ())))
+
+
+def _collect(path: str, main: ModuleScope | None, modules: Modules, module: Module | None) -> Program:
+    entities = main.entities if main else {}
+    own = {name: entity for name, entity in entities.items() if not isinstance(entity, ModuleEntity)}
+    return Program(
+        path=path,
+        diagnostics=modules.report.diagnostics,
+        dims={name: e.symbol.value for name, e in own.items() if isinstance(e, DimEntity) and e.symbol.value is not None},
+        constants={name: e.value for name, e in own.items() if isinstance(e, ConstEntity)},
+        models={name: e.declaration for name, e in own.items() if isinstance(e, ModelEntity)},
+        records={name: e.record for name, e in own.items() if isinstance(e, RecordEntity)},
+        functions={name: tuple(info.signature for info in e.overloads) for name, e in own.items() if isinstance(e, FunctionEntity)},
+        module=module,
+        sources=tuple(str(found) for found, scope in modules.by_path.items() if scope is not None),
+    )

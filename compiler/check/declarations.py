@@ -1,0 +1,274 @@
+"""A module's declarations, before any body is looked at: dims, consts, records, models, signatures."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import LARGEST, AxisContext
+from shapescript.compiler.check.constants import ConstantEvaluator, initialiser
+from shapescript.compiler.check.modules import declare
+from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature, SignatureParameter
+from shapescript.compiler.check.report import Report, Reported, did_you_mean
+from shapescript.compiler.check.scope import (
+    BrokenEntity,
+    ConstEntity,
+    DimEntity,
+    Entity,
+    FunctionEntity,
+    FunctionInfo,
+    ModelEntity,
+    ModuleScope,
+    RecordEntity,
+)
+from shapescript.compiler.check.type_names import TypeReader
+from shapescript.compiler.diagnostics.model import Label
+from shapescript.compiler.ir import types as ir
+from shapescript.compiler.ir.sizes import Symbol, dim, fresh, of
+from shapescript.compiler.syntax import tree
+
+NAMED = tree.DimDeclaration | tree.ConstDeclaration | tree.ModelDeclaration
+
+
+class Declarations:
+    """Fills a module's scope. `overrides` are dims that the host gives, for the main module alone."""
+
+    def __init__(self, scope: ModuleScope, report: Report, overrides: Mapping[str, int]) -> None:
+        self.scope, self.report, self.overrides = scope, report, overrides
+        self._models: dict[str, tree.ModelDeclaration] = {}
+        self._open_models: list[str] = []
+
+    def read(self) -> list[FunctionInfo]:
+        """Declares everything; gives the functions whose signatures are sound."""
+        declarations = self.scope.module.declarations
+        self._dims_and_consts(declarations)
+        for record in declarations:
+            if isinstance(record, tree.RecordDeclaration):
+                self._attempt(record.name, partial(self._record, record))
+        for model in declarations:
+            if isinstance(model, tree.ModelDeclaration) and self._is_new(model.name, self._models):
+                self._models[model.name.text] = model
+        for name in self._models:
+            self.model(name)
+        return self._functions([d for d in declarations if isinstance(d, tree.FunctionDeclaration)])
+
+    # ---- dims and consts: in any order, each evaluated once what it uses is
+
+    def _dims_and_consts(self, declarations: tuple[tree.Declaration, ...]) -> None:
+        waiting: dict[str, tree.DimDeclaration | tree.ConstDeclaration] = {}
+        for declaration in declarations:
+            if isinstance(declaration, tree.DimDeclaration | tree.ConstDeclaration):
+                if self._is_new(declaration.name, waiting):
+                    waiting[declaration.name.text] = declaration
+        for name in waiting:
+            self._constant(name, waiting, [])
+        for name in self.overrides:
+            if not isinstance(self.scope.entities.get(name), DimEntity):
+                dims = [n for n, _ in self.scope.dims()]
+                self.report.error("E0504", f"no dim `{name}` to override: the program declares {', '.join(dims) or 'none'}",
+                                  self.scope.module.span, help=did_you_mean(name, dims))
+
+    def _is_new(self, name: tree.Identifier, seen: Mapping[str, tree.Declaration]) -> bool:
+        """Whether neither an import nor a declaration before has the name; if one has, that is reported."""
+        earlier = seen.get(name.text)
+        known = self.scope.entities.get(name.text)
+        place = earlier.name.span if isinstance(earlier, NAMED) else known.span if known else None
+        if place is None:
+            return True
+        self.report.error("E0202", f"`{name}` is declared twice in this module", name.span, [Label(place, "first declared here")])
+        return False
+
+    def _constant(self, name: str, waiting: Mapping[str, tree.DimDeclaration | tree.ConstDeclaration], path: list[str]) -> None:
+        """Evaluate a dim or const, those that it uses first."""
+        if name in self.scope.entities:
+            return
+        declaration = waiting[name]
+        if name in path:
+            cycle = " -> ".join([*path[path.index(name):], name])
+            self.report.error("E0505", f"`{name}` is defined by itself: {cycle}", declaration.name.span)
+            self.scope.entities[name] = BrokenEntity(declaration.name.span)
+            return
+        for used in _names_in(declaration.value):
+            if used in waiting:
+                self._constant(used, waiting, [*path, name])
+        if name not in self.scope.entities:
+            self._attempt(declaration.name, lambda: self._evaluated(declaration))
+
+    def _evaluated(self, declaration: tree.DimDeclaration | tree.ConstDeclaration) -> DimEntity | ConstEntity:
+        span, is_dim = declaration.name.span, isinstance(declaration, tree.DimDeclaration)
+        if is_dim and declaration.name.text in self.overrides:
+            value: DefaultValue = self.overrides[declaration.name.text]
+        else:
+            value = ConstantEvaluator(self.scope, self.report, exact=is_dim).value(declaration.value)
+        if not is_dim:
+            return ConstEntity(value, span)
+        if not declaration.name.text[:1].isupper():
+            self.report.fail("E0502", f"a dim's name begins with an upper-case letter: `{declaration.name}` would read as an axis variable", span)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.report.fail("E0502", f"a dim is a whole number, not {value!r}", declaration.value.span)
+        if not 0 <= value <= LARGEST:
+            self.report.fail("E0503", f"`{declaration.name}` is {value}: a size is from 0 to 2**48", declaration.value.span)
+        return DimEntity(dim(declaration.name.text, value), span)
+
+    def _attempt(self, name: tree.Identifier, make: Callable[[], Entity]) -> None:
+        try:
+            entity: Entity = make()
+        except Reported:
+            entity = BrokenEntity(name.span)
+        declare(self.scope, name, entity, self.report)
+
+    # ---- records and models
+
+    def _record(self, declaration: tree.RecordDeclaration) -> RecordEntity:
+        reader = TypeReader(AxisContext(self.scope, self.report), self.report, self)
+        fields: dict[str, types.Tensor | types.Scalar] = {}
+        for field in declaration.fields:
+            kind = reader.read(field.type)
+            if not isinstance(kind, types.Tensor | types.Scalar):
+                self.report.fail("E0301", f"a record's field is a tensor or a host value, not {kind}", field.type.span)
+            if field.name.text in fields:
+                self.report.fail("E0202", f"the record has two fields `{field.name}`", field.name.span)
+            fields[field.name.text] = kind
+        return RecordEntity(types.Record(declaration.name.text, self.scope.name, tuple(fields.items())), declaration.name.span)
+
+    def model(self, name: str) -> None:
+        """Declare a model of this module, those that it is made of first."""
+        declaration = self._models.get(name)
+        if declaration is None or name in self.scope.entities:
+            return
+        if name in self._open_models:
+            self.report.error("E0309", f"the model `{name}` contains itself", declaration.name.span)
+            self.scope.entities[name] = BrokenEntity(declaration.name.span)
+            return
+        self._open_models.append(name)
+        try:
+            found: ModelEntity | BrokenEntity = ModelEntity(self._model(declaration), declaration.name.span)
+        except Reported:
+            found = BrokenEntity(declaration.name.span)
+        self._open_models.pop()
+        self.scope.entities.setdefault(name, found)
+
+    def _model(self, declaration: tree.ModelDeclaration) -> ModelDeclaration:
+        context = AxisContext(self.scope, self.report)
+        dims = self._dim_parameters(declaration.generics, context)
+        reader = TypeReader(context, self.report, self)
+        members: dict[str, ir.Member] = {}
+        for member in declaration.members:
+            if isinstance(member, tree.Buffer):
+                self.report.not_built("a buffer", member.span)
+            if member.name.text in members:
+                self.report.fail("E0202", f"the model has two members `{member.name}`", member.name.span)
+            members[member.name.text] = self._member(member, reader, context)
+        kind = ir.ModelType(declaration.name.text, self.scope.name, tuple(of(symbol) for symbol in dims), tuple(members.values()))
+        return ModelDeclaration(declaration.name.text, kind, dims, declaration.name.span)
+
+    def _member(self, member: tree.Member, reader: TypeReader, context: AxisContext) -> ir.Member:
+        kind = reader.read(member.type)
+        if isinstance(kind, types.Model):
+            if member.initialiser is not None:
+                self.report.fail("E0301", "a sub-model has its own initialisers", member.initialiser.span)
+            if member.count is None:
+                return ir.Member(member.name.text, kind.model)
+            return ir.Member(member.name.text, ir.ListType(kind.model, context.axis(member.count).size))
+        if isinstance(kind, types.Scalar):
+            self.report.not_built("a hyperparameter of a model", member.span)
+        if not isinstance(kind, types.Tensor) or not kind.element.is_float:
+            self.report.fail("E0301", f"a parameter is a tensor of floats or a sub-model, not {kind}", member.type.span)
+        if member.count is not None:
+            self.report.not_built("a list of tensors", member.span)
+        if member.initialiser is None:
+            self.report.fail("E0301", f"the parameter `{member.name}` needs an initialiser", member.span,
+                             help="for instance `= zeros` or `= uniform(-0.1, 0.1)`")
+        (lowered,) = types.lower(kind)
+        assert isinstance(lowered, ir.TensorType)
+        return ir.Member(member.name.text, lowered, initialiser(member.initialiser, self.scope, context, self.report))
+
+    def _dim_parameters(self, generics: tuple[tree.Generic, ...], context: AxisContext) -> tuple[Symbol, ...]:
+        dims: list[Symbol] = []
+        for generic in generics:
+            if generic.kind is not None:
+                self.report.not_built("a type parameter", generic.span)
+            name = generic.name.text
+            if not name[:1].isupper():
+                self.report.fail("E0502", f"a dim parameter's name begins with an upper-case letter, `{name}` doesn't", generic.span)
+            if name in context.names:
+                self.report.fail("E0202", f"`{name}` is declared twice", generic.span)
+            symbol = fresh(name)
+            context.names[name] = types.single(of(symbol))
+            dims.append(symbol)
+        return tuple(dims)
+
+    # ---- functions
+
+    def _functions(self, declarations: list[tree.FunctionDeclaration]) -> list[FunctionInfo]:
+        by_name: dict[str, list[FunctionInfo]] = {}
+        broken: dict[str, tree.Identifier] = {}
+        first: dict[str, tree.Identifier] = {}
+        for number, declaration in enumerate(declarations):
+            name = declaration.name.text
+            first.setdefault(name, declaration.name)
+            try:
+                by_name.setdefault(name, []).append(self._function(declaration, number))
+            except Reported:
+                broken.setdefault(name, declaration.name)
+        for name, place in first.items():
+            if name in broken:      # a call can't be judged while one of the overloads is unknown
+                declare(self.scope, place, BrokenEntity(place.span), self.report)
+            else:
+                declare(self.scope, place, FunctionEntity(tuple(by_name[name]), place.span), self.report)
+        return [info for infos in by_name.values() for info in infos]
+
+    def _function(self, declaration: tree.FunctionDeclaration, number: int) -> FunctionInfo:
+        context = AxisContext(self.scope, self.report, binding=True)
+        dims = self._dim_parameters(declaration.generics, context)
+        if declaration.requirements:
+            self.report.not_built("`requires`", declaration.requirements[0].span)
+        reader = TypeReader(context, self.report, self)
+        parameters: list[SignatureParameter] = []
+        for parameter in declaration.parameters:
+            if any(parameter.name.text == known.name for known in parameters):
+                self.report.fail("E0202", f"two parameters are called `{parameter.name}`", parameter.name.span)
+            parameters.append(self._parameter(parameter, reader))
+        bound = set(context.variables)
+        result: types.Type = types.NOTHING if declaration.result is None else reader.read(declaration.result)
+        unbound = [symbol for symbol in context.variables if symbol not in bound]
+        if unbound and declaration.result is not None:
+            self.report.fail("E0203", f"no parameter binds the axis `{unbound[0]}` of the result", declaration.result.span)
+        signature = Signature(declaration.name.text, f"{self.scope.name}:{declaration.name.text}#{number}", dims, tuple(context.variables),
+                              tuple(parameters), result, declaration.header)
+        return FunctionInfo(signature, declaration, self.scope, dict(context.names))
+
+    def _parameter(self, parameter: tree.Parameter, reader: TypeReader) -> SignatureParameter:
+        kind = reader.read(parameter.type)
+        if parameter.is_mut and not isinstance(kind, types.Model | types.Optimiser | types.Tensor | types.Batch | types.Scalar):
+            self.report.fail("E0605", f"{kind} can't be `mut`: it is a handle, and what it stands for moves without", parameter.span)
+        if parameter.is_mut and not isinstance(kind, types.Model | types.Optimiser):
+            self.report.not_built(f"a `mut` parameter of type {kind}", parameter.span)
+        default = None
+        if parameter.default is not None:
+            default = self._default(parameter, kind)
+        return SignatureParameter(parameter.name.text, kind, parameter.is_mut, default, parameter.name.span)
+
+    def _default(self, parameter: tree.Parameter, kind: types.Type) -> DefaultValue:
+        assert parameter.default is not None
+        value = ConstantEvaluator(self.scope, self.report).value(parameter.default)
+        found = types.BOOL if isinstance(value, bool) else types.INT if isinstance(value, int) else types.FLOAT if isinstance(value, float) else types.STR
+        if found == types.INT and kind == types.FLOAT:
+            return float(value)
+        if found != kind:
+            self.report.fail("E0301", f"the default of `{parameter.name}: {kind}` is a {found}", parameter.default.span)
+        return value
+
+
+def _names_in(node: object) -> list[str]:
+    """Names that a constant's expression uses."""
+    match node:
+        case tree.Name(_, name):
+            return [name]
+        case tree.Unary(_, _, operand):
+            return _names_in(operand)
+        case tree.Binary(_, _, left, right):
+            return _names_in(left) + _names_in(right)
+        case tree.Call(_, _, arguments, _):
+            return [name for argument in arguments for name in _names_in(argument.value)]
+    return []

@@ -1,0 +1,224 @@
+"""Operators: arithmetic and comparison of host values and tensors, with broadcasting by name."""
+from __future__ import annotations
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import agree, shown
+from shapescript.compiler.check.body import Body
+from shapescript.compiler.check.typed import Constant, Typed
+from shapescript.compiler.check.types import Axis, Tensor
+from shapescript.compiler.diagnostics.model import Label, Span
+from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.syntax import tree
+
+ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+INTEGER_ONLY = {"//": "floordiv", "%": "mod"}
+COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+LARGEST_POWER = 64
+
+
+def spread_by_name(body: Body, left: Typed, right: Typed, span: Span, parts: tuple[Span, Span]) -> tuple[Value, Value, tuple[Axis, ...]]:
+    """Both operands with the axes of the one that has more: the other's must be a subsequence of them, by name."""
+    assert isinstance(left.type, Tensor) and isinstance(right.type, Tensor)
+    if len(left.type.axes) >= len(right.type.axes):
+        axes, positions = left.type.axes, _positions(body, right.type.axes, left.type.axes, span, parts)
+        return left.value, body.builder.broadcast(right.value, tuple(a.size for a in axes), positions), axes
+    axes, positions = right.type.axes, _positions(body, left.type.axes, right.type.axes, span, parts)
+    return body.builder.broadcast(left.value, tuple(a.size for a in axes), positions), right.value, axes
+
+
+def _positions(body: Body, few: tuple[Axis, ...], many: tuple[Axis, ...], span: Span, parts: tuple[Span, Span]) -> tuple[int, ...]:
+    positions: list[int] = []
+    for axis in few:
+        start = positions[-1] + 1 if positions else 0
+        found = [place for place, other in enumerate(many) if agree(axis, other)]
+        if len(found) > 1 and len(few) < len(many):
+            body.report.fail("E0403", f"axis {axis} stands {len(found)} times in {shown(many)}: which one {shown(few)} lies along is open", span,
+                             _sides(body, parts), help="give one of the two axes another name with a pattern")
+        later = [place for place in found if place >= start]
+        if not later:
+            _no_place(body, axis, few, many, bool(found), span, parts)
+        positions.append(later[0])
+    return tuple(positions)
+
+
+def _no_place(body: Body, axis: Axis, few: tuple[Axis, ...], many: tuple[Axis, ...], elsewhere: bool, span: Span, parts: tuple[Span, Span]) -> None:
+    if elsewhere:
+        body.report.fail("E0401", f"{shown(few)} and {shown(many)} have the same axes in another order; broadcasting by name keeps the order", span,
+                         _sides(body, parts), help="bring one into the other's order with `rearrange`")
+    same_size = [other for other in many if other.size.constant() is not None and other.size.constant() == axis.size.constant()]
+    extra = f" (both {axis.size.constant()} here, but axes agree by name)" if same_size else ""
+    body.report.fail("E0401", f"axis {axis} of {shown(few)} is not in {shown(many)}{extra}: nothing is stretched, and there is no outer product by "
+                     "accident", span, _sides(body, parts),
+                     help=f"remove {axis} (index or reduce it), or say the product of axes with `einsum`")
+
+
+def _sides(body: Body, parts: tuple[Span, Span]) -> tuple[Label, ...]:
+    return Label(parts[0], "the left operand"), Label(parts[1], "the right operand")
+
+
+def arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:
+    """`+ - * / // %` by what the operands are; `@`, `**`, `&` and `|` have functions of their own."""
+    with body.builder.at(node.span):
+        if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
+            if node.operator in INTEGER_ONLY:
+                body.report.fail("E0902", f"`{node.operator}` on tensors is not built yet", node.span)
+            value, kind = _tensors(body, ARITHMETIC[node.operator], node.operator, left, right, node.span, (node.left.span, node.right.span))
+            if kind.element is Element.BOOL or (node.operator == "/" and not kind.element.is_float):
+                body.report.fail("E0310", f"`{node.operator}` is not for elements of type {kind.element.value}", node.span)
+            return Typed(kind, (body.builder.op(ARITHMETIC[node.operator], *value),))
+        return _host_arithmetic(body, node, left, right)
+
+
+def _host_arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:
+    for side, part in ((left, node.left), (right, node.right)):
+        if side.type not in (types.INT, types.FLOAT):
+            body.report.fail("E0301", f"`{node.operator}` takes numbers and tensors, found {side.type}", part.span)
+    both_int = left.type == right.type == types.INT
+    if node.operator in INTEGER_ONLY:
+        if not both_int:
+            body.report.fail("E0902", f"`{node.operator}` on floats is not built yet", node.span)
+        return Typed(types.INT, (body.builder.op(INTEGER_ONLY[node.operator], left.value, right.value),))
+    if both_int and node.operator != "/":
+        return Typed(types.INT, (body.builder.op(ARITHMETIC[node.operator], left.value, right.value),))
+    values = [body.convert(side, types.FLOAT, node.span, lambda: "a number").value for side in (left, right)]
+    return Typed(types.FLOAT, (body.builder.op(ARITHMETIC[node.operator], *values),))
+
+
+def _tensors(body: Body, what: str, sign: str, left: Typed, right: Typed, span: Span, parts: tuple[Span, Span]) -> tuple[tuple[Value, Value], Tensor]:
+    """Operands of one element type with the same axes; a host number adapts to the tensor."""
+    for side, part in ((left, parts[0]), (right, parts[1])):
+        if not isinstance(side.type, Tensor) and side.type not in (types.INT, types.FLOAT):
+            body.report.fail("E0301", f"`{sign}` takes numbers and tensors, found {side.type}", part)
+    element = next(side.type.element for side in (left, right) if isinstance(side.type, Tensor))
+    adapted = []
+    for side, part in ((left, parts[0]), (right, parts[1])):
+        if isinstance(side.type, Tensor):
+            adapted.append(side)
+        elif side.type == types.FLOAT and not element.is_float:
+            body.report.fail("E0310", f"a float doesn't adapt to a tensor of {element.value}", part, help="convert the tensor with f32(...)")
+        else:
+            adapted.append(Typed(Tensor(element), (body.host_number(side, element),)))
+    first, second = (side.type.element for side in adapted if isinstance(side.type, Tensor))
+    if first != second:
+        body.report.fail("E0310", f"`{sign}` of elements {first.value} and {second.value}: nothing widens or narrows by itself", span,
+                         _sides(body, parts), help=f"convert one side, for instance with {first.value if first.is_float else second.value}(...)")
+    one, other, axes = spread_by_name(body, adapted[0], adapted[1], span, parts)
+    return (one, other), Tensor(element, axes)
+
+
+def comparison(body: Body, node: tree.Comparison, left: Typed, right: Typed) -> Typed:
+    name = COMPARISONS[node.operator]
+    with body.builder.at(node.span):
+        if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
+            values, kind = _tensors(body, name, node.operator, left, right, node.span, (node.left.span, node.right.span))
+            if kind.element is Element.BOOL:
+                body.report.fail("E0310", f"`{node.operator}` is not for elements of type bool", node.span)
+            return Typed(Tensor(Element.BOOL, kind.axes), (body.builder.op(name, *values),))
+        if left.type == right.type == types.STR or left.type == right.type == types.BOOL:
+            body.report.not_built(f"comparing two values of type {left.type}", node.span)
+        for side, part in ((left, node.left), (right, node.right)):
+            if side.type not in (types.INT, types.FLOAT):
+                body.report.fail("E0301", f"`{node.operator}` compares numbers, found {side.type}", part.span)
+        sides = [left, right]
+        if left.type != right.type:
+            sides = [body.convert(side, types.FLOAT, node.span, lambda: "a number") for side in sides]
+        return Typed(types.BOOL, (body.builder.op(name, *(side.value for side in sides)),))
+
+
+def power(body: Body, node: tree.Binary, base: Typed, exponent: Typed) -> Typed:
+    """A repeated product: x**n for an integer literal n, halving n: x**(2m) = (x**m)**2, x**(2m+1) = x**(2m) * x; below 0 one over it."""
+    count = exponent.constant
+    literal = node.right.operand if isinstance(node.right, tree.Unary) and node.right.operator == "-" else node.right
+    if not isinstance(literal, tree.IntLiteral):
+        body.report.not_built("`**` with an exponent that is no integer literal", node.right.span)
+    count = literal.value if literal is node.right else -literal.value
+    if abs(count) > LARGEST_POWER:
+        body.report.fail("E0503", f"an exponent is from -{LARGEST_POWER} to {LARGEST_POWER}", node.right.span)
+    if not isinstance(base.type, Tensor) and base.type not in (types.INT, types.FLOAT):
+        body.report.fail("E0301", f"`**` takes a number or a tensor, found {base.type}", node.left.span)
+    if count < 0 and base.type == types.INT:
+        base = body.convert(base, types.FLOAT, node.span, lambda: "a number")
+    kind = base.value.type
+    assert isinstance(kind, TensorType)
+    if kind.element is Element.BOOL or (count < 0 and not kind.element.is_float):
+        body.report.fail("E0310", f"this power is not for elements of type {kind.element.value}", node.span)
+    with body.builder.at(node.span):
+        one = 1.0 if kind.element.is_float else 1
+        value = _repeated(body, base.value, abs(count)) if count else body.builder.full(one, kind)
+        if count < 0:
+            value = body.builder.op("div", body.builder.full(1.0, kind), value)
+    return Typed(base.type, (value,))
+
+
+def _repeated(body: Body, base: Value, count: int) -> Value:
+    if count == 1:
+        return base
+    if count % 2:
+        return body.builder.op("mul", _repeated(body, base, count - 1), base)
+    half = _repeated(body, base, count // 2)
+    return body.builder.op("mul", half, half)
+
+
+def matrix_product(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:
+    """`@`: the last axis of the left with the second last, or only, axis of the right; leading axes by name."""
+    for side, part in ((left, node.left), (right, node.right)):
+        if not isinstance(side.type, Tensor) or not side.type.axes:
+            body.report.fail("E0301", f"`@` takes tensors with axes, found {side.type}", part.span)
+    assert isinstance(left.type, Tensor) and isinstance(right.type, Tensor)
+    if left.type.element != right.type.element or not left.type.element.is_float:
+        body.report.fail("E0310", f"`@` of elements {left.type.element.value} and {right.type.element.value}", node.span)
+    ours, theirs = left.type.axes, right.type.axes
+    summed = len(theirs) - 2 if len(theirs) > 1 else 0
+    if not agree(ours[-1], theirs[summed]):
+        body.report.fail("E0401", f"`@` sums the last axis of {shown(ours)}, {ours[-1]}, with {theirs[summed]} of {shown(theirs)}", node.span,
+                         _sides(body, (node.left.span, node.right.span)), help="say which axes meet with `einsum`")
+    letters: list[int] = []
+    for place, axis in enumerate(theirs):
+        if place == summed:
+            letters.append(len(ours) - 1)
+        elif place == len(theirs) - 1:
+            letters.append(len(ours) + place)
+        else:
+            shared = [at for at, other in enumerate(ours[:-1]) if agree(axis, other)]
+            if len(shared) > 1:
+                body.report.fail("E0403", f"axis {axis} stands twice in {shown(ours)}", node.span)
+            letters.append(shared[0] if shared else len(ours) + place)
+    leading = [letter for place, letter in enumerate(letters) if place < summed and letter >= len(ours)]
+    last = [letters[-1]] if len(theirs) > 1 else []
+    out = [*leading, *range(len(ours) - 1), *last]
+    axes = {**dict(enumerate(ours)), **{letter: axis for letter, axis in zip(letters, theirs, strict=True) if letter >= len(ours)}}
+    with body.builder.at(node.span):
+        value = body.builder.op("contraction", left.value, right.value, left=tuple(range(len(ours))), right=tuple(letters), out=tuple(out))
+    return Typed(Tensor(left.type.element, tuple(axes[letter] for letter in out)), (value,))
+
+
+def masks(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:
+    """`&` and `|` on bool tensors."""
+    for side, part in ((left, node.left), (right, node.right)):
+        if not isinstance(side.type, Tensor) or side.type.element is not Element.BOOL:
+            body.report.fail("E0310", f"`{node.operator}` is for bool tensors, found {side.type}", part.span,
+                             help="host conditions are combined with `and` and `or`" if side.type == types.BOOL else None)
+    with body.builder.at(node.span):
+        one, other, axes = spread_by_name(body, left, right, node.span, (node.left.span, node.right.span))
+        return Typed(Tensor(Element.BOOL, axes), (body.builder.op("and" if node.operator == "&" else "or", one, other),))
+
+
+def negative(body: Body, node: tree.Unary, operand: Typed) -> Typed:
+    match operand.type:
+        case types.Scalar("int" | "float"):
+            constant: Constant | None = operand.constant
+            value = body.builder.op("neg", operand.value)
+            return Typed(operand.type, (value,), -constant if isinstance(constant, int | float) else None)
+        case Tensor(element) if element is not Element.BOOL:
+            with body.builder.at(node.span):
+                return Typed(operand.type, (body.builder.op("neg", operand.value),))
+    body.report.fail("E0301", f"`-` takes a number or a tensor, found {operand.type}", node.operand.span)
+
+
+def mask_not(body: Body, node: tree.Unary, operand: Typed) -> Typed:
+    if not isinstance(operand.type, Tensor) or operand.type.element is not Element.BOOL:
+        body.report.fail("E0310", f"`!` is for bool tensors, found {operand.type}", node.operand.span,
+                         help="a host condition is negated with `not`" if operand.type == types.BOOL else None)
+    with body.builder.at(node.span):
+        return Typed(operand.type, (body.builder.op("not", operand.value),))

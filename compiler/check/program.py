@@ -1,0 +1,71 @@
+"""What checking gives: everything that a host (the Python API, the command line) needs to know of a program, as data."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shapescript.compiler.check.types import Record, Tensor, Type
+from shapescript.compiler.diagnostics.model import Diagnostic, Span
+from shapescript.compiler.ir.nodes import Module
+from shapescript.compiler.ir.sizes import Symbol
+from shapescript.compiler.ir.types import ModelType
+
+DefaultValue = int | float | bool | str
+
+
+@dataclass(frozen=True)
+class SignatureParameter:
+    """A parameter of a function. A batch or record is several of the IR function's parameters, in the order of its fields (types.lower)."""
+
+    name: str
+    type: Type
+    mutable: bool
+    default: DefaultValue | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function as callers see it. `key` names its IR in the module; dims are its dim parameters, `axes` its axis variables.
+
+    Axis variables and dims are symbols without a value inside the parameters' types; a call binds them from the arguments' shapes.
+    """
+
+    name: str
+    key: str
+    dims: tuple[Symbol, ...]
+    axes: tuple[Symbol, ...]
+    parameters: tuple[SignatureParameter, ...]
+    result: Type
+    span: Span
+
+
+@dataclass(frozen=True)
+class Program:
+    """A checked file with what it imports. Names are those that the file declares (functions: all overloads, in order).
+
+    `module` holds the IR of every function of every module reached, None where an error was found.
+    """
+
+    path: str
+    diagnostics: tuple[Diagnostic, ...]
+    dims: Mapping[str, int]
+    constants: Mapping[str, DefaultValue]
+    models: Mapping[str, ModelDeclaration]
+    records: Mapping[str, Record]
+    functions: Mapping[str, tuple[Signature, ...]]
+    module: Module | None
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelDeclaration:
+    """A model; with dim parameters, `type` holds their symbols as arguments."""
+
+    name: str
+    type: ModelType
+    dims: tuple[Symbol, ...]
+    span: Span
+
+
+__all__ = ["DefaultValue", "ModelDeclaration", "Program", "Record", "Signature", "SignatureParameter", "Tensor"]

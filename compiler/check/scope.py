@@ -1,0 +1,84 @@
+"""What names stand for in a module."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature
+from shapescript.compiler.check.types import Axis, Record
+from shapescript.compiler.diagnostics.model import Source, Span
+from shapescript.compiler.ir.sizes import Symbol
+from shapescript.compiler.syntax import tree
+
+
+@dataclass(frozen=True)
+class DimEntity:
+    symbol: Symbol
+    span: Span
+
+
+@dataclass(frozen=True)
+class ConstEntity:
+    value: DefaultValue
+    span: Span
+
+
+@dataclass(frozen=True)
+class RecordEntity:
+    record: Record
+    span: Span
+
+
+@dataclass(frozen=True)
+class ModelEntity:
+    declaration: ModelDeclaration
+    span: Span
+
+
+@dataclass(frozen=True)
+class FunctionInfo:
+    """One function: its signature, its tree, the module it stands in, and the axes that its signature names."""
+
+    signature: Signature
+    declaration: tree.FunctionDeclaration
+    scope: ModuleScope
+    axes: dict[str, Axis]
+
+
+@dataclass(frozen=True)
+class FunctionEntity:
+    """All overloads of a name, in order."""
+
+    overloads: tuple[FunctionInfo, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class ModuleEntity:
+    scope: ModuleScope
+    span: Span
+
+
+@dataclass(frozen=True)
+class BrokenEntity:
+    """A declaration with a mistake: its uses are not reported again."""
+
+    span: Span
+
+
+Entity = DimEntity | ConstEntity | RecordEntity | ModelEntity | FunctionEntity | ModuleEntity | BrokenEntity
+
+
+@dataclass(eq=False)
+class ModuleScope:
+    """A module: `name` tells it apart from every other (its path); `entities` fills while declarations are read."""
+
+    name: str
+    source: Source
+    module: tree.Module
+    entities: dict[str, Entity] = field(default_factory=dict)
+
+    def dims(self) -> Iterator[tuple[str, Symbol]]:
+        for name, entity in self.entities.items():
+            if isinstance(entity, DimEntity):
+                yield name, entity.symbol

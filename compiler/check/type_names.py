@@ -1,0 +1,139 @@
+"""Types as they are written, turned into the checker's types."""
+from __future__ import annotations
+
+from typing import Protocol
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import AxisContext
+from shapescript.compiler.check.report import Report, did_you_mean
+from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
+from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.ir import types as ir
+from shapescript.compiler.ir.sizes import Size, fresh, of
+from shapescript.compiler.ir.types import Element
+from shapescript.compiler.syntax import tree
+
+ELEMENTS = {"f32": Element.F32, "f64": Element.F64, "int": Element.I64, "bool": Element.BOOL}
+SCALARS = {"int": types.INT, "float": types.FLOAT, "bool": types.BOOL, "str": types.STR}
+HANDLES = {"Mode": types.MODE, "LogSink": types.SINK}
+BUILT_IN = (*ELEMENTS, *SCALARS, *HANDLES, "Dataset", "AdamW")
+
+
+class Models(Protocol):
+    def model(self, name: str) -> None:
+        """Declare a model of the module that isn't declared yet."""
+
+
+class TypeReader:
+    """Reads types in one place: a signature, a record, a model, a `load`."""
+
+    def __init__(self, context: AxisContext, report: Report, models: Models | None = None) -> None:
+        self.context, self.report, self.models = context, report, models
+
+    def read(self, node: tree.Type) -> types.Type:
+        match node:
+            case tree.TensorType(_, axes):
+                return self._tensor(Element.F32, axes, node.span)
+            case tree.TupleType(_, elements):
+                return types.Tuple(tuple(self.read(element) for element in elements))
+            case tree.Applied(_, name, items):
+                return self.applied(name, items, node.span)
+
+    def applied(self, name: tree.QualifiedName, items: tuple[tree.Item, ...] | None, span: Span) -> types.Type:
+        text = str(name)
+        if self._entity(name) is None:
+            if items is None and text in SCALARS:
+                return SCALARS[text]
+            if items is None and text in HANDLES:
+                return HANDLES[text]
+            if items is not None and text in ELEMENTS:
+                return self._tensor(ELEMENTS[text], self._one_list(items, span), span)
+            if text == "Dataset":
+                return self._dataset(items, span)
+            if text == "AdamW":
+                return types.Optimiser(text, self._model_argument(text, items, span).model)
+        return self._declared(name, items, span)
+
+    def _tensor(self, element: Element, axes: tuple[tree.Axis, ...], span: Span) -> types.Tensor:
+        found = self.context.axes(axes)
+        if sum(axis.leading for axis in found) > 1 or any(axis.leading for axis in found[1:]):
+            self.report.fail("E0407", "leading axes `..s` stand first, and once", span)
+        return types.Tensor(element, found)
+
+    def _one_list(self, items: tuple[tree.Item, ...], span: Span) -> tuple[tree.Axis, ...]:
+        match items:
+            case ():
+                return ()
+            case (tree.AxisList(_, axes),):
+                return axes
+        self.report.fail("E0301", "axes are separated by spaces", span)
+
+    def _entity(self, name: tree.QualifiedName) -> Entity | None:
+        scope = self.context.scope
+        for part in name.parts[:-1]:
+            entity = scope.entities.get(part.text)
+            if not isinstance(entity, ModuleEntity):
+                return None
+            scope = entity.scope
+        last = name.parts[-1].text
+        if self.models is not None and scope is self.context.scope and last not in scope.entities:
+            self.models.model(last)
+        return scope.entities.get(last)
+
+    def _declared(self, name: tree.QualifiedName, items: tuple[tree.Item, ...] | None, span: Span) -> types.Type:
+        entity = self._entity(name)
+        match entity:
+            case BrokenEntity():
+                self.report.fail("E0308", f"`{name}` is declared with a mistake", entity.span)
+            case ModelEntity():
+                return types.Model(self.model_type(entity, items, span))
+            case RecordEntity(record):
+                if items is None:
+                    return record
+                (axis,) = axes if len(axes := self.context.axes(self._one_list(items, span))) == 1 else (None,)
+                if axis is None:
+                    self.report.fail("E0301", f"a batch has one axis: `{name}[b]`", span)
+                return types.Batch(record, axis)
+            case ModuleEntity():
+                self.report.fail("E0308", f"`{name}` is a module, not a type", span)
+        if entity is not None:
+            self.report.fail("E0308", f"`{name}` is no type", span)
+        known = [*BUILT_IN, *(n for n, e in self.context.scope.entities.items() if isinstance(e, ModelEntity | RecordEntity))]
+        self.report.fail("E0308", f"no type `{name}`", span, help=did_you_mean(str(name), known))
+
+    def model_type(self, entity: ModelEntity, items: tuple[tree.Item, ...] | None, span: Span) -> ir.ModelType:
+        """The declared model with its dim parameters filled in."""
+        declaration = entity.declaration
+        arguments = tuple(self._size_argument(item) for item in items or ())
+        if len(arguments) != len(declaration.dims):
+            names = ", ".join(symbol.name for symbol in declaration.dims)
+            wanted = f"takes {len(declaration.dims)} dims [{names}]" if declaration.dims else "takes no dims"
+            self.report.fail("E0302", f"the model `{declaration.name}` {wanted}, found {len(arguments)}", span)
+        return ir.substitute_model(declaration.type, dict(zip(declaration.dims, arguments, strict=True)))
+
+    def _size_argument(self, item: tree.Item) -> Size:
+        if isinstance(item, tree.AxisList) and len(item.axes) == 1:
+            return self.context.axis(item.axes[0]).size
+        self.report.fail("E0301", "a model's dims are separated by commas", item.span)
+
+    def _dataset(self, items: tuple[tree.Item, ...] | None, span: Span) -> types.Dataset:
+        match items:
+            case (tree.AxisList(_, (tree.AxisName() | tree.Applied() as node,)),):
+                record = self._type_of_axis(node)
+                if isinstance(record, types.Record):
+                    return types.Dataset(record, types.Axis("rows", of(fresh("rows"))))
+        self.report.fail("E0301", "a dataset is of a record: `Dataset[Digit]`", span)
+
+    def _model_argument(self, what: str, items: tuple[tree.Item, ...] | None, span: Span) -> types.Model:
+        match items:
+            case (tree.AxisList(_, (tree.AxisName() | tree.Applied() as node,)),):
+                model = self._type_of_axis(node)
+                if isinstance(model, types.Model):
+                    return model
+        self.report.fail("E0301", f"{what} is of a model: `{what}[Mlp]`", span)
+
+    def _type_of_axis(self, node: tree.AxisName | tree.Applied) -> types.Type:
+        if isinstance(node, tree.AxisName):
+            name = tree.QualifiedName(node.span, (tree.Identifier(node.span, node.name),))
+            return self.applied(name, None, node.span)
+        return self.applied(node.name, node.items, node.span)

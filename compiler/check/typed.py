@@ -1,0 +1,62 @@
+"""Checked expressions: a type, the IR values that hold it, and variables."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.types import Type
+from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.ir.nodes import Value
+
+Constant = int | float | bool | str
+
+
+@dataclass(frozen=True)
+class Typed:
+    """`values` as types.lower says. `constant` where the value is known while checking; `path` is a list's place in its model (values[0])."""
+
+    type: Type
+    values: tuple[Value, ...] = ()
+    constant: Constant | None = None
+    path: str = ""
+    batches: tuple[Value, ...] = ()
+
+    @property
+    def value(self) -> Value:
+        (value,) = self.values
+        return value
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A name in force. `depth` counts the blocks around its binding. A broken one had a mistake in its binding."""
+
+    name: str
+    typed: Typed
+    mutable: bool
+    depth: int
+    span: Span
+    broken: bool = False
+
+
+Environment = dict[str, Variable]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a `mut` argument names: a variable, or a member of it by its dotted path."""
+
+    variable: Variable
+    path: str
+
+
+def split(type_: Type, values: tuple[Value, ...]) -> tuple[Typed, ...]:
+    """The elements of a tuple."""
+    assert isinstance(type_, types.Tuple)
+    found: list[Typed] = []
+    start = 0
+    for element in type_.elements:
+        width = len(types.lower(element))
+        found.append(Typed(element, values[start:start + width]))
+        start += width
+    return tuple(found)

@@ -1,0 +1,97 @@
+"""The context of a call: one block of 64-bit words through which Python and native code speak to each other.
+
+    words 0 to 11      see Word
+    then               one word for each parameter: a number's bits (a float's as f64), or an address
+                       one for each symbol that the arguments bind
+                       one for each result: as above; for a handle the number of its object
+    then               the exchange: what a callback is given, and what it answers
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from shapescript.compiler.codegen.emit import F32, F64, I1, I64, PTR, Builder, ElementType, Value, at
+from shapescript.compiler.ir.types import Element
+
+WORD_BYTES = 8
+DETAILS = 4
+
+
+class Word(IntEnum):
+    """Words with a fixed place."""
+
+    SITE = 0  # the site where native code left, 0 where it came to its end
+    DETAIL = 1  # what the site tells: four words
+    ARENA_NEXT = 5  # the arena's next free byte, the end of its chunk, and the chunk itself
+    ARENA_END = 6
+    ARENA_CHUNK = 7
+    DEADLINE = 8  # the clock's reading at which the host is polled next
+    BUDGET = 9  # clock ticks between polls
+    CALLBACK = 10  # the address of the function that Python answers
+    ANSWERED = 11  # 1 where the callback came to its end
+
+
+HEADER_WORDS = 12
+
+
+@dataclass(frozen=True)
+class ContextLayout:
+    """How many words a function's context has of each sort."""
+
+    parameters: int
+    symbols: int
+    results: int
+    exchange: int = 0
+
+    @property
+    def first_symbol(self) -> int:
+        return HEADER_WORDS + self.parameters
+
+    @property
+    def first_result(self) -> int:
+        return self.first_symbol + self.symbols
+
+    @property
+    def first_exchange(self) -> int:
+        return self.first_result + self.results
+
+    @property
+    def words(self) -> int:
+        return self.first_exchange + self.exchange
+
+
+def word(b: Builder, context: Value, index: int) -> Value:
+    """The address of a word."""
+    return at(b, context, int(index), I64)
+
+
+def load_word(b: Builder, context: Value, index: int, kind: ElementType = I64) -> Value:
+    return b.load(word(b, context, index), align=WORD_BYTES, typ=kind)
+
+
+def store_word(b: Builder, value: Value, context: Value, index: int) -> None:
+    b.store(value, word(b, context, index), align=WORD_BYTES)
+
+
+def load_number(b: Builder, context: Value, index: int, element: Element) -> Value:
+    """A number without axes, as it is in registers."""
+    if element is Element.F64:
+        return load_word(b, context, index, F64)
+    if element is Element.F32:
+        return b.fptrunc(load_word(b, context, index, F64), F32)
+    bits = load_word(b, context, index)
+    return bits if element is Element.I64 else b.icmp_signed("!=", bits, I64(0))
+
+
+def store_number(b: Builder, value: Value, context: Value, index: int) -> None:
+    if value.type == F32:
+        value = b.fpext(value, F64)
+    elif value.type == I1:
+        value = b.zext(value, I64)
+    store_word(b, value, context, index)
+
+
+def load_address(b: Builder, context: Value, index: int) -> Value:
+    return load_word(b, context, index, PTR)

@@ -1,0 +1,157 @@
+"""How a product is computed: its sizes and strides, and the tile, packing and block of k chosen from them, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+
+from shapescript.compiler.codegen.emit import BLOCK, F32, I64, ElementType, Size, Value, element_bytes
+from shapescript.compiler.codegen.target import Target
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """C(i, j) = sum over ascending k of A(i, k) B(k, j), for i < m, j < n, k < k; all sizes and strides in elements.
+
+    Every number is a Python int, baked into the code, or an I64 value of the calling function. A(i, k) lies at a[i * a_row + k * a_k],
+    B(k, j) at right[k * b_k + j * b_column], C(i, j) at c[i * c_row + j]. Strides may be 0 (broadcast); a stride along an axis of static
+    size 0 or 1 is not used. element: F32, F64 or I64 (which wraps).
+    prepacked: `right` points to what `contraction.emit_pack_right` made of B for the same sizes.
+    """
+
+    element: ElementType
+    m: Size
+    n: Size
+    k: Size
+    a_row: Size
+    a_k: Size
+    b_k: Size
+    b_column: Size
+    c_row: Size
+    prepacked: bool = False
+
+    def normalised(self) -> Contraction:
+        """The same product with the strides of axes of one element, which don't matter, made those that cost least."""
+        changed = self
+        if changed.m == 1:
+            changed = replace(changed, a_row=0, c_row=0)
+        if changed.k in (0, 1):
+            changed = replace(changed, a_k=0, b_k=1)
+        if changed.n == 1:
+            changed = replace(changed, b_column=1)
+        return changed
+
+    def run_time_values(self) -> dict[str, Value]:
+        """The numbers that are known only at run time, by their field's name."""
+        return {name: number for name in NUMBERS if not isinstance(number := getattr(self, name), int)}
+
+    def with_values(self, values: dict[str, Value]) -> Contraction:
+        return replace(self, **values)
+
+    def signature(self) -> tuple[object, ...]:
+        """What the generated code depends on."""
+        numbers = (getattr(self, name) for name in NUMBERS)
+        return (str(self.element), self.prepacked, *(number if isinstance(number, int) else None for number in numbers))
+
+
+NUMBERS = tuple(field.name for field in fields(Contraction) if field.name not in ("element", "prepacked"))
+
+
+class RightLayout(Enum):
+    """How rows of B reach vectors."""
+
+    IN_PLACE = "in place"  # columns are adjacent: loaded where they lie
+    COPIED = "copied"  # columns are adjacent, rows far apart: panels are copied first
+    TRANSPOSED = "transposed"  # k is adjacent: panels are transposed first
+    GATHERED = "gathered"  # neither: panels are gathered element by element first
+    PREPACKED = "prepacked"  # panels were packed before the call
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A tile of `rows` rows by `vectors` vectors of `lanes` columns stays in registers over at most `k_block` steps of k."""
+
+    lanes: int
+    rows: int
+    vectors: int
+    right: RightLayout
+    pack_left: bool
+    k_block: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of a panel of B, the unit that columns are shared out in."""
+        return self.vectors * self.lanes
+
+    @property
+    def packs_right(self) -> bool:
+        return self.right in (RightLayout.COPIED, RightLayout.TRANSPOSED, RightLayout.GATHERED)
+
+    @property
+    def reads_panels(self) -> bool:
+        return self.right is not RightLayout.IN_PLACE
+
+
+LONG_STRIDE_BYTES = 4096  # rows further apart than a page: the cache's sets and the TLB suffer, so panels are copied
+REUSES_WORTH_A_COPY = 32  # rows of A that read each panel; below, copying costs more than it saves
+
+
+def plan_contraction(target: Target, contraction: Contraction) -> Plan:
+    """The tile, packing and block of k for a product.
+
+    On Zen 4, f32: any tile of 16 to 24 accumulators reaches the peak and 33 registers lose 1.3 to 1.6 times, so tiles leave room for B's
+    vectors and one broadcast; with AVX2 6x2 is best. Of 2 and 3 vectors the one that wastes fewer columns is taken.
+    """
+    contraction = contraction.normalised()
+    lanes = target.vector_bytes // element_bytes(contraction.element)
+    m, n = (number if isinstance(number, int) else None for number in (contraction.m, contraction.n))
+    vectors = _vectors(target, m, n, lanes)
+    most_rows = max(1, (target.registers - vectors - 1) // vectors)
+    right = _right_layout(contraction, m)
+    pack_left = _left_is_far_apart(contraction)
+    if m is not None and 0 < m <= most_rows:
+        rows = m
+    else:
+        rows = min(most_rows, target.tile_rows * (2 if vectors == 1 else 1))
+    if pack_left:  # a packed row of the tile is one vector load and store: a power of two
+        rows = 1 << (rows.bit_length() - 1)
+    # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A.
+    k_block = 1024 if vectors * lanes * element_bytes(contraction.element) <= 128 else 512
+    return Plan(lanes, rows, vectors, right, pack_left, k_block)
+
+
+def _vectors(target: Target, m: int | None, n: int | None, lanes: int) -> int:
+    if n is None:
+        return 2  # whatever n turns out to be, at most one vector's columns are computed in vain
+    total = max(1, -(-n // lanes))
+    if m in (1, 2):  # too few rows to hide the multiplier's latency: more vectors
+        return min(total, 8 // m, (target.registers - 1) // (m + 1))
+    best = min((3, 2), key=lambda vectors: (-(-total // vectors) * vectors, -vectors)) if target.registers > 16 else 2
+    return min(best, total)
+
+
+def _right_layout(contraction: Contraction, m: int | None) -> RightLayout:
+    if contraction.prepacked:
+        return RightLayout.PREPACKED
+    if contraction.b_column == 1:
+        stride = contraction.b_k
+        far = isinstance(stride, int) and stride * element_bytes(contraction.element) > LONG_STRIDE_BYTES
+        return RightLayout.COPIED if far and (m is None or m >= REUSES_WORTH_A_COPY) else RightLayout.IN_PLACE
+    return RightLayout.TRANSPOSED if contraction.b_k == 1 else RightLayout.GATHERED
+
+
+def _left_is_far_apart(contraction: Contraction) -> bool:
+    """Long strides along k make each step touch a new page (22 to 24.5 ms unpacked, 20 ms packed, for k = 256 rows of 4096)."""
+    stride, m, n = contraction.a_k, contraction.m, contraction.n
+    return (
+        contraction.element in (F32,)
+        and contraction.a_row == 1
+        and isinstance(stride, int)
+        and stride * element_bytes(contraction.element) > LONG_STRIDE_BYTES
+        and isinstance(m, int)
+        and m >= REUSES_WORTH_A_COPY
+        and (not isinstance(n, int) or n >= REUSES_WORTH_A_COPY)
+    )
+
+
+__all__ = ["BLOCK", "I64", "Contraction", "Plan", "RightLayout", "plan_contraction"]

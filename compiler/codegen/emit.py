@@ -1,0 +1,361 @@
+"""Small helpers that build LLVM IR: loops, vectors, masks, memory. They hold no state beside the builder.
+
+Values are LLVM values; a size may also be a Python int (`Size`), which is baked in. Element types are F32, F64, I32, I64 and, for bool
+in memory, I8 holding 0 or 1; conditions are I1. Pointers are opaque. A mask is a vector of I1, constant or computed; None is all lanes.
+Nothing here sets a fast-math or contraction flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import llvmlite.ir as ir
+import numpy as np
+
+Value: TypeAlias = ir.Value
+Builder: TypeAlias = ir.IRBuilder
+ElementType: TypeAlias = ir.Type
+Size: TypeAlias = "int | ir.Value"
+
+F32, F64 = ir.FloatType(), ir.DoubleType()
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PTR, VOID = ir.PointerType(), ir.VoidType()
+LANES = 16  # lanes of a reduction, and the width that elementwise code is vectorised with on every target
+BLOCK = 4096  # elements of a reduction's block, k of a contraction's block
+
+_ELEMENTS = {"f32": F32, "f64": F64, "i32": I32, "u32": I32, "i64": I64, "u64": I64, "bool": I8}
+
+
+def element_type(name: str) -> ElementType:
+    """The type in memory of an element kind: f32, f64, i32, u32, i64, u64 or bool (I8)."""
+    return _ELEMENTS[name]
+
+
+def element_bytes(element: ElementType) -> int:
+    return {F32: 4, F64: 8, I8: 1, I32: 4, I64: 8}[element]
+
+
+def is_float(element: ElementType) -> bool:
+    return element in (F32, F64)
+
+
+def vector_of(element: ElementType, count: int) -> Any:
+    return ir.VectorType(element, count)
+
+
+def scalar_of(kind: ElementType) -> ElementType:
+    """The element of a vector type; a scalar type is its own."""
+    return kind.element if isinstance(kind, ir.VectorType) else kind
+
+
+def size(value: Size) -> Value:
+    """A size as an I64 value."""
+    return I64(value) if isinstance(value, int) else value
+
+
+def constant(value: float, kind: ElementType) -> Value:
+    """A number of a scalar type, or the same one in all lanes of a vector type."""
+    element = scalar_of(kind)
+    if element == F32:
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    one = ir.Constant(element, float(value) if is_float(element) else int(value))
+    return ir.Constant(kind, [one] * kind.count) if isinstance(kind, ir.VectorType) else one
+
+
+def iota(count: int, element: ElementType = I64) -> Value:
+    """The vector 0, 1, 2, ..."""
+    return ir.Constant(vector_of(element, count), list(range(count)))
+
+
+# ---- functions, blocks, loops
+
+
+def function(module: ir.Module, name: str, arguments: Sequence[ElementType], result: ElementType = VOID) -> tuple[Any, Builder]:
+    """A new internal function whose name begins with `name`, and a builder at its entry."""
+    fn = ir.Function(module, ir.FunctionType(result, list(arguments)), module.get_unique_name(name))
+    fn.attributes.add("nounwind")
+    fn.linkage = "internal"
+    return fn, ir.IRBuilder(fn.append_basic_block("entry"))
+
+
+def untyped(pointer: Value) -> Value:
+    """llvmlite still gives allocations and globals typed pointers, which LLVM no longer has."""
+    pointer.type = PTR
+    return pointer
+
+
+def stack(b: Builder, element: ElementType, count: int) -> Value:
+    """Room for `count` elements on the stack, 64-byte aligned, allocated once on entering the function."""
+    with b.goto_entry_block():
+        room = b.alloca(ir.ArrayType(element, count))
+    room.align = 64
+    return untyped(room)
+
+
+def loop(
+    b: Builder, start: Size, stop: Size, step: Size, body: Callable[[Value, Sequence[Value]], Sequence[Value] | None], carried: Sequence[Value] = ()
+) -> list[Value]:
+    """`for i in range(start, stop, step): carried = body(i, carried)`, step > 0; returns the carried values after the last turn."""
+    before, head, inside, after = b.block, *(b.append_basic_block(name) for name in ("head", "body", "after"))
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(I64)
+    i.add_incoming(size(start), before)
+    phis = [b.phi(value.type) for value in carried]
+    for phi, value in zip(phis, carried, strict=True):
+        phi.add_incoming(value, before)
+    b.cbranch(b.icmp_signed("<", i, size(stop)), inside, after)
+    b.position_at_end(inside)
+    grown = body(i, phis) or ()
+    i.add_incoming(b.add(i, size(step), flags=["nsw"]), b.block)
+    for phi, value in zip(phis, grown, strict=True):
+        phi.add_incoming(value, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return phis
+
+
+def while_loop(
+    b: Builder,
+    condition: Callable[[Sequence[Value]], Value],
+    body: Callable[[Sequence[Value]], Sequence[Value]],
+    carried: Sequence[Value],
+) -> list[Value]:
+    """`while condition(carried): carried = body(carried)`; returns the last carried values."""
+    before, head, inside, after = b.block, *(b.append_basic_block(name) for name in ("test", "turn", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    phis = [b.phi(value.type) for value in carried]
+    for phi, value in zip(phis, carried, strict=True):
+        phi.add_incoming(value, before)
+    b.cbranch(condition(phis), inside, after)
+    b.position_at_end(inside)
+    for phi, value in zip(phis, body(phis), strict=True):
+        phi.add_incoming(value, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return phis
+
+
+def choose(
+    b: Builder, condition: Value, then: Callable[[], Sequence[Value]], otherwise: Callable[[], Sequence[Value]]
+) -> list[Value]:
+    """Values of one of two branches, only one of which runs; both give the same number of values of the same types."""
+    taken, other, join = (b.append_basic_block(name) for name in ("then", "else", "join"))
+    b.cbranch(condition, taken, other)
+    arrived = []
+    for block, branch in ((taken, then), (other, otherwise)):
+        b.position_at_end(block)
+        values = branch()
+        arrived.append((values, b.block))
+        b.branch(join)
+    b.position_at_end(join)
+    phis = [b.phi(value.type) for value in arrived[0][0]]
+    for values, block in arrived:
+        for phi, value in zip(phis, values, strict=True):
+            phi.add_incoming(value, block)
+    return phis
+
+
+# ---- vectors
+
+
+def splat(b: Builder, scalar: Value, count: int) -> Value:
+    vector = vector_of(scalar.type, count)
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = b.insert_element(undefined, scalar, I32(0))
+    return b.shuffle_vector(first, undefined, ir.Constant(vector_of(I32, count), [0] * count))
+
+
+def like(b: Builder, scalar: Value, kind: ElementType) -> Value:
+    """The scalar, or a vector of it where `kind` is a vector type."""
+    return splat(b, scalar, kind.count) if isinstance(kind, ir.VectorType) else scalar
+
+
+def shuffle(b: Builder, x: Value, y: Value, lanes: Sequence[int]) -> Value:
+    return b.shuffle_vector(x, y, ir.Constant(vector_of(I32, len(lanes)), list(lanes)))
+
+
+def lane_tree(b: Builder, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """Combines the lanes of a vector to a scalar: (l, l+8), (l, l+4), (l, l+2), (l, l+1) for 16 of them."""
+    width = vector.type.count
+    while width > 1:
+        half = width // 2
+        vector = combine(shuffle(b, vector, vector, range(half)), shuffle(b, vector, vector, range(half, width)))
+        width = half
+    return b.extract_element(vector, I32(0))
+
+
+_FLOAT_INTRINSICS = frozenset({"fma", "sqrt", "fabs", "copysign", "roundeven", "floor", "ceil", "trunc"})
+
+
+def intrinsic(b: Builder, name: str, *arguments: Value) -> Value:
+    """Call a floating-point intrinsic overloaded on its first argument's type. Raises KeyError for one that may become a library call."""
+    if name not in _FLOAT_INTRINSICS:
+        raise KeyError(name)
+    kind = arguments[0].type
+    width = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
+    full = f"llvm.{name}.{width}{'f32' if scalar_of(kind) == F32 else 'f64'}"
+    return b.call(_declared(b, full, kind, [kind] * len(arguments)), arguments)
+
+
+def _declared(b: Builder, name: str, result: ElementType, arguments: Sequence[ElementType]) -> Any:
+    known = b.module.globals.get(name)
+    return known if known is not None else ir.Function(b.module, ir.FunctionType(result, list(arguments)), name)
+
+
+def lane_mask(b: Builder, valid: Size, count: int) -> Value | None:
+    """The first `valid` of `count` lanes; a Python int gives a constant, None where it is all of them."""
+    if isinstance(valid, int):
+        return None if valid >= count else ir.Constant(vector_of(I1, count), [int(lane < valid) for lane in range(count)])
+    return b.icmp_signed("<", iota(count), splat(b, valid, count))
+
+
+def masked(b: Builder, mask: Value | None, value: Value, otherwise: Value) -> Value:
+    """The value in the mask's lanes, the other one elsewhere."""
+    return value if mask is None else b.select(mask, value, otherwise)
+
+
+# ---- memory
+
+
+def at(b: Builder, pointer: Value, index: Size, element: ElementType) -> Value:
+    """The address of an element; 0 and negative indices are fine."""
+    if isinstance(index, int) and index == 0:
+        return pointer
+    return b.gep(pointer, [size(index)], inbounds=True, source_etype=element)
+
+
+def load(
+    b: Builder, pointer: Value, element: ElementType, count: int | None = None, mask: Value | None = None, align: int | None = None
+) -> Value:
+    """A scalar (count None) or a vector of adjacent elements; lanes outside the mask are not read and give 0."""
+    align = align or element_bytes(element)
+    kind = element if count is None else vector_of(element, count)
+    if mask is None:
+        return b.load(pointer, align=align, typ=kind)
+    name = f"llvm.masked.load.v{count}{_suffix(element)}.p0"
+    fn = _declared(b, name, kind, [PTR, I32, mask.type, kind])
+    return b.call(fn, [pointer, I32(align), mask, ir.Constant(kind, None)])
+
+
+def store(b: Builder, value: Value, pointer: Value, mask: Value | None = None, align: int | None = None) -> None:
+    """A scalar, or a vector to adjacent elements; lanes outside the mask are not written."""
+    element = scalar_of(value.type)
+    align = align or element_bytes(element)
+    if mask is None:
+        b.store(value, pointer, align=align)
+        return
+    name = f"llvm.masked.store.v{value.type.count}{_suffix(element)}.p0"
+    b.call(_declared(b, name, VOID, [value.type, PTR, I32, mask.type]), [value, pointer, I32(align), mask])
+
+
+def load_strided(b: Builder, pointer: Value, stride: Size, element: ElementType, count: int, valid: Size | None = None) -> Value:
+    """A vector of elements `stride` apart. Of lanes from `valid` (at least 1) on nothing is read: they hold the first element."""
+    vector = ir.Constant(vector_of(element, count), ir.Undefined)
+    for lane in range(count):
+        place = size(stride) if lane == 1 else b.mul(size(stride), I64(lane)) if lane else I64(0)
+        if lane and valid is not None:
+            place = b.select(b.icmp_signed("<", I64(lane), size(valid)), place, I64(0))
+        vector = b.insert_element(vector, load(b, at(b, pointer, place, element), element), I32(lane))
+    return vector
+
+
+def store_strided(b: Builder, value: Value, pointer: Value, stride: Size, mask: Value | None = None) -> None:
+    """The lanes of a vector to elements `stride` apart; lanes outside the mask are not written."""
+    element = value.type.element
+    for lane in range(value.type.count):
+        place = at(b, pointer, b.mul(size(stride), I64(lane)), element)
+        one = b.extract_element(value, I32(lane))
+        if mask is None:
+            store(b, one, place)
+        else:
+            with b.if_then(b.extract_element(mask, I32(lane))):
+                store(b, one, place)
+
+
+def condition_of(b: Builder, stored: Value) -> Value:
+    """I1 (or a vector of it) from bools as they lie in memory (I8)."""
+    return b.icmp_signed("!=", stored, ir.Constant(stored.type, None))
+
+
+def stored_condition(b: Builder, condition: Value) -> Value:
+    """I8 (or a vector of it) holding 0 or 1."""
+    kind = condition.type
+    return b.zext(condition, vector_of(I8, kind.count) if isinstance(kind, ir.VectorType) else I8)
+
+
+def _suffix(element: ElementType) -> str:
+    return {F32: "f32", F64: "f64", I8: "i8", I32: "i32", I64: "i64"}[element]
+
+
+# ---- arithmetic of sizes: Python numbers where both are, else emitted; then the builder must be given
+
+
+def plus(b: Builder | None, x: Size, y: Size) -> Size:
+    return x + y if isinstance(x, int) and isinstance(y, int) else _emit(b).add(size(x), size(y), flags=["nsw"])
+
+
+def minus(b: Builder | None, x: Size, y: Size) -> Size:
+    return x - y if isinstance(x, int) and isinstance(y, int) else _emit(b).sub(size(x), size(y), flags=["nsw"])
+
+
+def times(b: Builder | None, x: Size, y: Size) -> Size:
+    if isinstance(x, int) and isinstance(y, int):
+        return x * y
+    if 1 in (x, y):
+        return y if isinstance(x, int) else x
+    return _emit(b).mul(size(x), size(y), flags=["nsw"])
+
+
+def quotient(b: Builder | None, x: Size, y: int) -> Size:
+    """x // y for x >= 0 and y > 0."""
+    if isinstance(x, int):
+        return x // y
+    return _emit(b).lshr(x, I64(y.bit_length() - 1)) if y & (y - 1) == 0 else _emit(b).udiv(x, I64(y))
+
+
+def ceil_quotient(b: Builder | None, x: Size, y: int) -> Size:
+    return quotient(b, plus(b, x, y - 1), y)
+
+
+def round_up(b: Builder | None, x: Size, to: int) -> Size:
+    return times(b, ceil_quotient(b, x, to), to)
+
+
+def least(b: Builder | None, x: Size, y: Size) -> Size:
+    if isinstance(x, int) and isinstance(y, int):
+        return min(x, y)
+    return _emit(b).select(_emit(b).icmp_signed("<", size(x), size(y)), size(x), size(y))
+
+
+def most(b: Builder | None, x: Size, y: Size) -> Size:
+    if isinstance(x, int) and isinstance(y, int):
+        return max(x, y)
+    return _emit(b).select(_emit(b).icmp_signed(">", size(x), size(y)), size(x), size(y))
+
+
+def where_greater(b: Builder | None, x: Size, y: Size, then: Size, otherwise: Size) -> Size:
+    """`then` where x > y, else `otherwise`."""
+    if isinstance(x, int) and isinstance(y, int):
+        return then if x > y else otherwise
+    return _emit(b).select(_emit(b).icmp_signed(">", size(x), size(y)), size(then), size(otherwise))
+
+
+def bit_length(b: Builder | None, x: Size) -> Size:
+    """The number of bits that 0 <= x < 2^32 needs: 0 for 0."""
+    if isinstance(x, int):
+        return x.bit_length()
+    emit, found = _emit(b), I64(0)
+    for bits in (16, 8, 4, 2, 1):
+        large = emit.icmp_unsigned(">=", x, I64(1 << bits))
+        found = emit.add(found, emit.select(large, I64(bits), I64(0)))
+        x = emit.select(large, emit.lshr(x, I64(bits)), x)
+    return emit.add(found, x)
+
+
+def _emit(b: Builder | None) -> Builder:
+    assert b is not None, "a size known only at run time needs a builder"
+    return b

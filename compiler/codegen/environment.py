@@ -1,0 +1,50 @@
+"""The floating-point environment: set at every entry of native code and in every worker, restored after.
+
+Other libraries change rounding, flush-to-zero and traps for the whole process; native code runs with IEEE's defaults, all traps masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import llvmlite.ir as ir
+from shapescript.compiler.codegen.emit import I32, I64, PTR, VOID, Builder, Value, stack
+from shapescript.compiler.codegen.target import Target
+
+MXCSR_DEFAULT = 0x1F80  # round to nearest even, no flush to zero, no denormals-are-zero, all exceptions masked
+FPCR_DEFAULT = 0
+
+
+def enter(b: Builder, target: Target) -> Value:
+    """Set the default environment; returns the caller's, for `leave`."""
+    if target.is_x86:
+        saved, ours = stack(b, I32, 1), stack(b, I32, 1)
+        b.store(I32(MXCSR_DEFAULT), ours)
+        b.call(_intrinsic(b, "llvm.x86.sse.stmxcsr", VOID, [PTR]), [saved])
+        b.call(_intrinsic(b, "llvm.x86.sse.ldmxcsr", VOID, [PTR]), [ours])
+        return saved
+    caller = b.call(_intrinsic(b, "llvm.aarch64.get.fpcr", I64, []), [])
+    b.call(_intrinsic(b, "llvm.aarch64.set.fpcr", VOID, [I64]), [I64(FPCR_DEFAULT)])
+    return caller
+
+
+def leave(b: Builder, target: Target, caller: Value) -> None:
+    """Restore the environment that `enter` returned."""
+    if target.is_x86:
+        b.call(_intrinsic(b, "llvm.x86.sse.ldmxcsr", VOID, [PTR]), [caller])
+    else:
+        b.call(_intrinsic(b, "llvm.aarch64.set.fpcr", VOID, [I64]), [caller])
+
+
+@contextmanager
+def exact_environment(b: Builder, target: Target) -> Iterator[None]:
+    """The code emitted inside runs in the default environment. It must end where the builder stands, not by returning."""
+    caller = enter(b, target)
+    yield
+    leave(b, target, caller)
+
+
+def _intrinsic(b: Builder, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
+    known = b.module.globals.get(name)
+    return known if known is not None else ir.Function(b.module, ir.FunctionType(result, arguments), name)

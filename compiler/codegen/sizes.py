@@ -1,0 +1,106 @@
+"""Sizes of axes as native code has them: Python ints where they are known, else I64 values computed from the symbols' values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.emit import Builder, Value
+from shapescript.compiler.ir.nodes import Block, Op
+from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.ir.types import DatasetType, OrderedType, TensorType
+
+
+class SizeValues:
+    """The values of symbols, and of the sizes made of them, where the builder stands; scopes follow the blocks of the program."""
+
+    def __init__(self, symbols: dict[Symbol, Value] | None = None) -> None:
+        self._symbols: list[dict[Symbol, emit.Size]] = [dict(symbols or {})]
+        self._known: list[dict[Size, emit.Size]] = [{}]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is bound or computed inside holds inside only."""
+        self._symbols.append({})
+        self._known.append({})
+        yield
+        self._symbols.pop()
+        self._known.pop()
+
+    def bind(self, symbol: Symbol, value: emit.Size) -> None:
+        self._symbols[-1][symbol] = value
+        self._known[-1].clear()
+
+    def is_bound(self, size: Size) -> bool:
+        return all(self._has_value(symbol) for monomial, _ in size.terms for symbol in monomial)
+
+    def _has_value(self, symbol: Symbol) -> bool:
+        if symbol.value is not None or any(symbol in scope for scope in self._symbols):
+            return True
+        return symbol.quotient is not None and all(self.is_bound(part) for part in symbol.quotient)
+
+    def of(self, b: Builder, size: Size) -> emit.Size:
+        constant = size.constant()
+        if constant is not None:
+            return constant
+        for scope in self._known:
+            if size in scope:
+                return scope[size]
+        total: emit.Size = 0
+        for monomial, count in size.terms:
+            term: emit.Size = count
+            for symbol in monomial:
+                term = emit.times(b, term, self._symbol(b, symbol))
+            total = emit.plus(b, total, term) if total != 0 else term
+        self._known[-1][size] = total
+        return total
+
+    def _symbol(self, b: Builder, symbol: Symbol) -> emit.Size:
+        if symbol.value is not None:
+            return symbol.value
+        for scope in reversed(self._symbols):
+            if symbol in scope:
+                return scope[symbol]
+        assert symbol.quotient is not None, f"the size {symbol} is not bound here"
+        numerator, denominator = (emit.size(self.of(b, part)) for part in symbol.quotient)
+        return b.sdiv(numerator, denominator)
+
+
+def tested_sizes(block: Block) -> Iterable[Size]:
+    """The sizes that occur in a block and its regions and may have no value or one below 0: quotients, differences."""
+    found: dict[Size, None] = {}
+
+    def note(value: Any) -> None:
+        match value:
+            case Size():
+                if value.constant() is None and (any(count < 0 for _, count in value.terms) or any(s.quotient for s in value.symbols())):
+                    found.setdefault(value)
+            case TensorType(_, axes):
+                note(axes)
+            case DatasetType():
+                note(value.rows)
+            case OrderedType(dataset):
+                note(dataset)
+            case tuple():
+                for part in value:
+                    note(part)
+
+    def visit(inner: Block) -> None:
+        for parameter in inner.parameters:
+            note(parameter.type)
+        for op in inner.ops:
+            _note_op(op, note)
+            for region in op.regions:
+                visit(region)
+
+    visit(block)
+    return found
+
+
+def _note_op(op: Op, note: Callable[[Any], None]) -> None:
+    for result in op.results:
+        note(result.type)
+    for name in ("axes", "space", "size"):
+        note(op.attributes.get(name))

@@ -1,0 +1,1 @@
+"""The typed IR: sizes, types, nodes, printer, verifier."""

@@ -1,0 +1,43 @@
+"""Where a model's tensors lie in its flat buffer: in the bytewise order of their dotted names, each at a multiple of 64 bytes.
+
+runtime/layout.py states the same rule for the objects that users hold; a test compares them.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shapescript.compiler.ir.sizes import product
+from shapescript.compiler.ir.types import LeafType, ModelType, sorted_leaves
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FlatLeaf:
+    """A tensor of a model: where it begins in the buffer, in bytes, and how many elements it has."""
+
+    leaf: LeafType
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlatLayout:
+    leaves: tuple[FlatLeaf, ...]
+    total: int
+
+    def leaf(self, name: str) -> FlatLeaf:
+        return next(part for part in self.leaves if part.leaf.name == name)
+
+
+def flat_layout(model: ModelType) -> FlatLayout:
+    """All sizes must be known. Padding between tensors holds zeros."""
+    parts: list[FlatLeaf] = []
+    end = 0
+    for leaf in sorted_leaves(model):
+        count = product(leaf.type.axes).constant()
+        if count is None:
+            raise ValueError(f"the size of {leaf.name} is not known here")
+        parts.append(FlatLeaf(leaf, end, count))
+        end += -(-count * leaf.type.element.bytes // ALIGNMENT) * ALIGNMENT
+    return FlatLayout(tuple(parts), end)

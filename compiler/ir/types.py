@@ -1,0 +1,281 @@
+"""The types of IR values. Host scalars (`int`, `float`, `bool`) are tensors without axes; names of axes belong to the checker, and
+here an axis is its size."""
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from shapescript.compiler.ir.sizes import Size, Symbol
+
+
+class Element(Enum):
+    F32 = "f32"
+    F64 = "f64"
+    I64 = "i64"
+    BOOL = "bool"
+
+    @property
+    def is_float(self) -> bool:
+        return self in (Element.F32, Element.F64)
+
+    @property
+    def bytes(self) -> int:
+        return {Element.F32: 4, Element.F64: 8, Element.I64: 8, Element.BOOL: 1}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Elements in row-major order of the axes."""
+
+    element: Element
+    axes: tuple[Size, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self.axes)
+
+    def __str__(self) -> str:
+        return f"{self.element.value}[{' '.join(map(str, self.axes))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a parameter begins: `uniform` between two numbers, `normal` of mean and deviation, or everywhere one number (`constant`)."""
+
+    kind: str
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StartRule:
+    """An initialiser whose numbers may depend on dims: for instance uniform(-1/sqrt(I), 1/sqrt(I)).
+
+    `kind` as in Start; `numbers` are host expressions over sizes, evaluated when all sizes are known.
+    """
+
+    kind: str
+    numbers: tuple[HostNumber, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostNumber:
+    """An expression of the checker's constants: an operator (`+ - * / neg sqrt size number`) over parts."""
+
+    operator: str
+    parts: tuple[HostNumber, ...] = ()
+    value: float = 0.0
+    size: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A parameter (a tensor with its start), a sub-model or a list of sub-models."""
+
+    name: str
+    type: TensorType | ModelType | ListType
+    start: StartRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelType:
+    """A model, its dim parameters filled in. Two are the same where declaration and sizes are."""
+
+    name: str
+    module: str
+    arguments: tuple[Size, ...]
+    members: tuple[Member, ...]
+
+    def __str__(self) -> str:
+        return self.name + (f"[{', '.join(map(str, self.arguments))}]" if self.arguments else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    element: ModelType
+    count: Size
+
+    def __str__(self) -> str:
+        return f"{self.element} * {self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimiserType:
+    """The state of an optimiser (`AdamW`) over a model."""
+
+    kind: str
+    model: ModelType
+
+    def __str__(self) -> str:
+        return f"{self.kind}[{self.model}]"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A record of data: fields in the order of their declaration; a field's type is that of one example."""
+
+    name: str
+    fields: tuple[tuple[str, TensorType], ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetType:
+    """Examples of a record; `rows` is the dataset's own axis."""
+
+    record: RecordType
+    rows: Size
+
+    def __str__(self) -> str:
+        return f"Dataset[{self.record}; {self.rows}]"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedType:
+    """A dataset seen in a permuted order."""
+
+    dataset: DatasetType
+
+    def __str__(self) -> str:
+        return f"Ordered[{self.dataset.record}; {self.dataset.rows}]"
+
+
+@dataclass(frozen=True, slots=True)
+class HandleType:
+    """`Mode`, `LogSink` or `str`: what it stands for is outside the IR's values."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+MODE, SINK, STRING = HandleType("Mode"), HandleType("LogSink"), HandleType("str")
+INT, FLOAT, BOOL = TensorType(Element.I64), TensorType(Element.F64), TensorType(Element.BOOL)
+
+Type = TensorType | ModelType | OptimiserType | DatasetType | OrderedType | HandleType
+
+
+@dataclass(frozen=True, slots=True)
+class LeafType:
+    """One tensor of a model, by its dotted name."""
+
+    name: str
+    type: TensorType
+    start: StartRule | None
+
+
+def leaves(model: ModelType, prefix: str = "") -> Iterator[LeafType]:
+    """The tensors of a model in declaration order; the counts of lists must be known."""
+    for member in model.members:
+        name = prefix + member.name
+        if isinstance(member.type, TensorType):
+            yield LeafType(name, member.type, member.start)
+        elif isinstance(member.type, ModelType):
+            yield from leaves(member.type, name + ".")
+        else:
+            count = member.type.count.constant()
+            if count is None:
+                raise ValueError(f"the length of {name} is not known here")
+            for index in range(count):
+                yield from leaves(member.type.element, f"{name}.{index}.")
+
+
+def sorted_leaves(model: ModelType) -> tuple[LeafType, ...]:
+    """The tensors of a model in the bytewise order of their dotted names: the order in flat buffers and of norms."""
+    return tuple(sorted(leaves(model), key=lambda leaf: leaf.name.encode()))
+
+
+def member_at(model: ModelType, path: str) -> TensorType | ModelType | ListType:
+    """The member at a dotted path; a number steps into a list. Raises KeyError."""
+    found: TensorType | ModelType | ListType = model
+    for step in path.split("."):
+        if isinstance(found, ModelType):
+            found = next((m.type for m in found.members if m.name == step), None) or _missing(path)
+        elif isinstance(found, ListType):
+            found = found.element if step.isdigit() else _missing(path)
+        else:
+            _missing(path)
+    return found
+
+
+def _missing(path: str) -> ModelType:
+    raise KeyError(path)
+
+
+def substitute(type_: Type, values: Mapping[Symbol, Size]) -> Type:
+    """The type with sizes in the place of symbols; raises sizes.InexactDivision."""
+    match type_:
+        case TensorType(element, axes):
+            return TensorType(element, tuple(axis.substitute(values) for axis in axes))
+        case ModelType():
+            return substitute_model(type_, values)
+        case OptimiserType(kind, model):
+            return OptimiserType(kind, substitute_model(model, values))
+        case DatasetType():
+            return substitute_dataset(type_, values)
+        case OrderedType(dataset):
+            return OrderedType(substitute_dataset(dataset, values))
+        case HandleType():
+            return type_
+
+
+def substitute_dataset(dataset: DatasetType, values: Mapping[Symbol, Size]) -> DatasetType:
+    fields = tuple((name, TensorType(kind.element, tuple(axis.substitute(values) for axis in kind.axes)))
+                   for name, kind in dataset.record.fields)
+    return DatasetType(RecordType(dataset.record.name, fields), dataset.rows.substitute(values))
+
+
+def substitute_model(model: ModelType, values: Mapping[Symbol, Size]) -> ModelType:
+    members = tuple(Member(m.name, _substitute_member(m.type, values), _substitute_start(m.start, values)) for m in model.members)
+    return ModelType(model.name, model.module, tuple(a.substitute(values) for a in model.arguments), members)
+
+
+def _substitute_member(type_: TensorType | ModelType | ListType, values: Mapping[Symbol, Size]) -> TensorType | ModelType | ListType:
+    match type_:
+        case TensorType(element, axes):
+            return TensorType(element, tuple(axis.substitute(values) for axis in axes))
+        case ModelType():
+            return substitute_model(type_, values)
+        case ListType(element, count):
+            return ListType(substitute_model(element, values), count.substitute(values))
+
+
+def _substitute_start(start: StartRule | None, values: Mapping[Symbol, Size]) -> StartRule | None:
+    if start is None:
+        return None
+    return StartRule(start.kind, tuple(_substitute_number(part, values) for part in start.numbers))
+
+
+def _substitute_number(number: HostNumber, values: Mapping[Symbol, Size]) -> HostNumber:
+    size = None if number.size is None else number.size.substitute(values)
+    return HostNumber(number.operator, tuple(_substitute_number(part, values) for part in number.parts), number.value, size)
+
+
+def evaluate_number(number: HostNumber) -> float:
+    """An initialiser's number, in f64, operators as IEEE has them; every size in it must be known."""
+    if number.operator == "number":
+        return number.value
+    if number.operator == "size":
+        value = number.size.constant() if number.size is not None else None
+        if value is None:
+            raise ValueError(f"the size {number.size} is not known here")
+        return float(value)
+    parts = [evaluate_number(part) for part in number.parts]
+    match number.operator:
+        case "+":
+            return parts[0] + parts[1]
+        case "-":
+            return parts[0] - parts[1]
+        case "*":
+            return parts[0] * parts[1]
+        case "/":
+            return parts[0] / parts[1]
+        case "neg":
+            return -parts[0]
+        case "sqrt":
+            return math.sqrt(parts[0])
+    raise ValueError(f"unknown operator {number.operator}")

@@ -1,0 +1,71 @@
+"""The order of a shuffled dataset: a keyed permutation of 0..n-1 of which any position can be computed alone.
+
+A balanced Feistel network permutes the numbers below 2^(2h), h the least such that they are at least n; a result that is not below n is
+permuted again until it is (cycle walking), on average fewer than four times. Its round keys are the first words of the stream
+(seed, Domain.ORDER, k), so that orders for different k have nothing in common.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from shapescript.compiler.numerics.evaluation import evaluate
+from shapescript.compiler.numerics.philox import GROUP_WORDS, Domain, key_of, philox_words, stream_of
+from shapescript.compiler.numerics.scalar import U32, U64, Argument, Constant, Expr, narrow, widen
+
+ROUNDS = 12
+# The finaliser of MurmurHash3 (A. Appleby, public domain).
+MIX_MULTIPLIERS = (0x85EBCA6B, 0xC2B2AE35)
+MIX_SHIFTS = (16, 13, 16)
+GREATEST_COUNT = 1 << 63
+
+
+def half_bits(n: int) -> int:
+    """h: the least number, at least 1, with n <= 2^(2h)."""
+    return max(1, (max(n - 1, 0).bit_length() + 1) // 2)
+
+
+def round_keys(seed: int, k: int) -> tuple[int, ...]:
+    """The keys of the rounds, each 32 bits: words 0..3 of group 0 of the stream, then of group 1, and so on."""
+    groups = np.arange(-(-ROUNDS // GROUP_WORDS), dtype=np.uint32)
+    words = philox_words((groups, 0, *stream_of(Domain.ORDER, k)), key_of(seed))
+    return tuple(int(word) for word in words.T.reshape(-1)[:ROUNDS])
+
+
+def mix(x: Expr) -> Expr:
+    """A U32 to a U32 whose every bit depends on all of the operand's."""
+    x = (x ^ (x >> MIX_SHIFTS[0])) * MIX_MULTIPLIERS[0]
+    x = (x ^ (x >> MIX_SHIFTS[1])) * MIX_MULTIPLIERS[1]
+    return x ^ (x >> MIX_SHIFTS[2])
+
+
+def feistel(index: Expr, half: Expr, keys: Sequence[Expr]) -> Expr:
+    """One pass of the network: a U64 below 2^(2h) to another; `half` is h as a U64 in 1..32, `keys` the round keys as U32.
+
+    A round turns (left, right) into (right, left xor the low h bits of mix(right xor key)).
+    """
+    mask = narrow((Constant(1, U64) << half) - 1)
+    left, right = narrow(index >> half), narrow(index) & mask
+    for key in keys:
+        left, right = right, left ^ (mix(right ^ key) & mask)
+    return (widen(left) << half) | widen(right)
+
+
+_PASS = feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + i, U32) for i in range(ROUNDS)])
+
+
+def order(n: int, seed: int, k: int, start: int = 0, count: int | None = None) -> NDArray[np.int64]:
+    """Positions start to start + count - 1 (by default all) of the k-th order of n examples, as int64 [count]: a part of a permutation.
+
+    Raises `ValueError` for positions outside 0..n-1 and for n above 2^63.
+    """
+    count = n - start if count is None else count
+    if not (start >= 0 and count >= 0 and start + count <= n <= GREATEST_COUNT):
+        raise ValueError(f"positions {start} to {start + count - 1} of an order of {n}")
+    half: Any = np.uint64(half_bits(n))
+    keys = [np.uint32(key) for key in round_keys(seed, k)]
+    index = evaluate(_PASS, [np.uint64(start) + np.arange(count, dtype=np.uint64), half, *keys])
+    while (outside := np.flatnonzero(index >= np.uint64(n))).size:
+        index[outside] = evaluate(_PASS, [index[outside], half, *keys])
+    return index.astype(np.int64)

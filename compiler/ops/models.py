@@ -1,0 +1,142 @@
+"""Models, their gradients and optimisers. A model is one value; its tensors lie in one flat buffer in the order of their dotted names."""
+from __future__ import annotations
+
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.types import (
+    FLOAT,
+    INT,
+    Element,
+    ModelType,
+    OptimiserType,
+    TensorType,
+    Type,
+    member_at,
+    sorted_leaves,
+)
+from shapescript.compiler.ops.table import Host, Kernel, Move, NoDerivative, OpEntry, View, attribute, register, require
+
+
+def model_type(op: Op, place: int = 0) -> ModelType:
+    require(len(op.operands) > place, op, "takes a model")
+    kind = op.operands[place].type
+    require(isinstance(kind, ModelType), op, "takes a model")
+    assert isinstance(kind, ModelType)
+    return kind
+
+
+def _infer_member(op: Op) -> tuple[Type, ...]:
+    path = attribute(op, "path")
+    try:
+        found = member_at(model_type(op), path)
+    except KeyError:
+        found = None
+    wanted = TensorType if op.name == "leaf" else ModelType
+    require(isinstance(found, wanted), op, f"{path} is no {op.name}")
+    assert isinstance(found, TensorType | ModelType)
+    return (found,)
+
+
+# leaf {path}, submodel {path}: a tensor or sub-model by its dotted path; indices of lists are numbers.
+register(OpEntry("leaf", _infer_member, NoDerivative.STRUCTURAL, View("leaf")))
+register(OpEntry("submodel", _infer_member, NoDerivative.STRUCTURAL, View("submodel")))
+
+
+def _infer_pack(op: Op) -> tuple[Type, ...]:
+    model = attribute(op, "model")
+    require([operand.type for operand in op.operands] == [leaf.type for leaf in sorted_leaves(model)], op, "operands are not the model's leaves")
+    return (model,)
+
+
+# pack {model}: a model's value from its tensors, in the order of their dotted names.
+register(OpEntry("pack", _infer_pack, NoDerivative.STRUCTURAL, Move("pack")))
+
+
+def _infer_copy(op: Op) -> tuple[Type, ...]:
+    (operand,) = op.operands
+    return (operand.type,)
+
+
+def _infer_replace(op: Op) -> tuple[Type, ...]:
+    require(len(op.operands) == 2, op, "takes a model and its new part")
+    try:
+        found = member_at(model_type(op), attribute(op, "path"))
+    except KeyError:
+        found = None
+    require(found == op.operands[1].type, op, "the path is no part of that type")
+    return (op.operands[0].type,)
+
+
+# replace_submodel(m, part) {path}: m with the sub-model (or tensor) at the path replaced.
+register(OpEntry("replace_submodel", _infer_replace, NoDerivative.STRUCTURAL, Move("replace"), consumes=(0,)))
+
+
+# copy: the same value in storage of its own, put where an operation would take over storage that is still needed.
+register(OpEntry("copy", _infer_copy, lambda b, op, gradients: list(gradients), Move("copy")))
+
+
+def _infer_norm(op: Op) -> tuple[Type, ...]:
+    model_type(op)
+    return (FLOAT,)
+
+
+# global_norm(g): rule 5; a norm that isn't finite is R1105, naming the first parameter whose gradient isn't.
+register(OpEntry("global_norm", _infer_norm, NoDerivative.FORBIDDEN, Kernel("global_norm"), ordered=True))
+
+
+def _infer_scale(op: Op) -> tuple[Type, ...]:
+    model = model_type(op)
+    require(op.operands[1].type == TensorType(Element.F32), op, "takes an f32 factor")
+    return (model,)
+
+
+register(OpEntry("scale_model", _infer_scale, NoDerivative.FORBIDDEN, Kernel("scale_model"), consumes=(0,)))
+
+
+def _infer_check(op: Op) -> tuple[Type, ...]:
+    attribute(op, "what")
+    (operand,) = op.operands
+    require(isinstance(operand.type, ModelType | TensorType), op, "takes a tensor or a model")
+    return ()
+
+
+# check_finite {what: loss|gradient}: R1104 or R1105 where an element isn't finite, before anything changes.
+register(OpEntry("check_finite", _infer_check, NoDerivative.ZERO, Kernel("check_finite"), ordered=True))
+
+
+def _infer_update(op: Op) -> tuple[Type, ...]:
+    model = model_type(op)
+    require(len(op.operands) == 5 and op.operands[1].type == OptimiserType(attribute(op, "kind"), model), op, "takes the model's optimiser")
+    require(op.operands[2].type == model, op, "takes a gradient of the model's type")
+    require([operand.type for operand in op.operands[3:]] == [FLOAT, TensorType(Element.F32)], op, "takes a rate and an f32 factor")
+    return model, op.operands[1].type
+
+
+# update(m, opt, g, rate, factor) {kind}: one step with the gradient g * factor (rule 5); gives the new model and optimiser.
+register(OpEntry("update", _infer_update, NoDerivative.FORBIDDEN, Kernel("update"), consumes=(0, 1)))
+
+
+def _infer_optimiser(op: Op) -> tuple[Type, ...]:
+    model = model_type(op)
+    require([operand.type for operand in op.operands[1:]] == [FLOAT] * 4, op, "takes beta1, beta2, eps and decay")
+    return (OptimiserType(attribute(op, "kind"), model),)
+
+
+# optimiser(m, beta1, beta2, eps, decay) {kind}: moments of 0, step 0. The model gives the type only.
+register(OpEntry("optimiser", _infer_optimiser, NoDerivative.ZERO, Kernel("optimiser")))
+
+
+def _infer_step(op: Op) -> tuple[Type, ...]:
+    require(isinstance(op.operands[0].type, OptimiserType), op, "takes an optimiser")
+    return (INT,)
+
+
+register(OpEntry("optimiser_step", _infer_step, NoDerivative.ZERO, Kernel("optimiser_step")))
+
+
+def _infer_start(op: Op) -> tuple[Type, ...]:
+    require([operand.type for operand in op.operands] == [INT], op, "takes the seed")
+    return (attribute(op, "model"),)
+
+
+# model_start(seed) {model}: rule 6; a seed outside 0..2**63-1 is R1004.
+register(OpEntry("model_start", _infer_start, NoDerivative.ZERO, Host("model_start"), ordered=True))

@@ -1,0 +1,94 @@
+"""What an engine and its host say to each other: both engines take the same arguments, make the same calls and fail in the same words.
+
+An engine executes a function whose sizes are known but for axis variables. Values cross the border as follows.
+
+    tensor with axes        a C-contiguous NumPy array of the element's type, native byte order
+    host int, float, bool   Python's; a `[]` of f32 is a float that f32 represents
+    model                   its flat buffer: a 64-byte-aligned uint8 array, laid out as ir/flat.py says
+    optimiser               OptimiserState
+    Mode                    an object with `.block`, an int64 array [kind: 0 Eval, 1 Train; seed; draws; 0], read and written in place
+    Dataset                 an object with `.block`, an int64 array [rows, address of each field], and `.arrays`, the fields in order
+    LogSink, str            any object; engines only pass it on
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.ir.nodes import Op
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class OptimiserState:
+    """`block`: int64 [step, address of first, address of second, bits of beta1, beta2, eps and decay as f64, 0]; moments as flat buffers."""
+
+    block: npt.NDArray[np.int64]
+    first: Bytes
+    second: Bytes
+
+
+class Host(Protocol):
+    """What an engine asks of the world around it."""
+
+    def perform(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+        """Do an operation whose lowering is Host; gives its results. What it raises ends the call and reaches the caller unchanged."""
+
+    def poll(self) -> None:
+        """Called on a time budget (every 50 ms or so) while the engine works; a KeyboardInterrupt raised here ends the call."""
+
+
+class ExecutionError(Exception):
+    """A run-time error of the program: code, message, place. Nothing that the failing operation would change has changed."""
+
+    def __init__(self, code: str, message: str, span: Span | None, step: int | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.span, self.step = code, message, span, step
+
+
+# ---- failures that both engines report, in one wording --------------------------------------------------------------------------------------
+
+def label_out_of_range(op: Op, index: int, value: int, classes: int) -> ExecutionError:
+    axis = op.operands[0].type.axes[-1]  # type: ignore[union-attr]
+    return ExecutionError("R1101", f"label {value} at position {index}: cross_entropy's class axis {axis} has {classes} classes, so labels go "
+                                   f"from 0 to {classes - 1}", op.span)
+
+
+def reduction_of_nothing(op: Op) -> ExecutionError:
+    return ExecutionError("R1103", f"{op.name} of nothing: the reduced axes have no elements, and {op.name} has no value for that", op.span)
+
+
+def not_finite_loss(op: Op, value: float, step: int | None = None) -> ExecutionError:
+    return ExecutionError("R1104", f"the loss is {value}{_at(step)}; nothing was changed by this step", op.span, step)
+
+
+def not_finite_gradient(op: Op, parameter: str, step: int | None = None) -> ExecutionError:
+    return ExecutionError("R1105", f"the gradient of {parameter} is not finite{_at(step)}; nothing was changed by this step", op.span, step)
+
+
+def integer_division(op: Op, left: int, right: int) -> ExecutionError:
+    sign = "//" if op.name == "floordiv" else "%"
+    what = "divides by zero" if right == 0 else "overflows 64 bits"
+    return ExecutionError("R1106", f"{left} {sign} {right} {what}", op.span)
+
+
+def no_batches(op: Op, rows: int, size: int, drop_last: bool) -> ExecutionError:
+    if size <= 0:
+        return ExecutionError("R1102", f"batches of {size} examples: a batch has at least 1", op.span)
+    if rows == 0:
+        return ExecutionError("R1102", "the dataset is empty, so there are no batches", op.span)
+    return ExecutionError("R1102", f"{rows} examples give no batch of {size} with drop_last={'true' if drop_last else 'false'}", op.span)
+
+
+def inexact_axis(message: str, span: Span | None) -> ExecutionError:
+    return ExecutionError("R1003", message, span)
+
+
+def _at(step: int | None) -> str:
+    return "" if step is None else f" at step {step}"

@@ -1,0 +1,321 @@
+"""The memory plan: which storage each stored value of a function has, as data that any engine with pointers can follow.
+
+The function has been through `insert_copies`; ops/storage.py says which values share a place, and what may overwrite what. Here each storage
+is put somewhere: the caller's (a parameter, a result), a dataset's, or a slot. A slot belongs to a block, is made anew each time the block is
+entered, and serves one value after another whose sizes fit.
+
+A value is computed at the place where it ends, and needs no move there, wherever nothing reads that place from then on: a gradient in the
+model that it is packed into, a result in the caller's array, a loop's next value in the loop's storage.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
+from shapescript.compiler.ir.sizes import Size, number, product
+from shapescript.compiler.ir.types import Element, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, is_stored, packed_in_place, places
+from shapescript.compiler.ops.table import Control, Scalar, entry
+
+OPTIMISER_BLOCK_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterStorage:
+    """The caller's argument with this number."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStorage:
+    """What the caller provides for the declared result with this number."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """Elements that belong to a dataset: whole fields, or the rows of a batch that follow each other in one."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStorage:
+    """A slot of the plan, by number."""
+
+    slot: int
+
+
+Storage = ParameterStorage | ResultStorage | Borrowed | SlotStorage
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a value begins: a storage, and bytes from its start."""
+
+    storage: Storage
+    offset: int = 0
+
+    def part(self, offset: int) -> Location:
+        return Location(self.storage, self.offset + offset)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`locations` has every stored value but those that nobody reads and whose operation can leave them out. `slots`: a block's slots, their
+    numbers and sizes in bytes; every symbol of a size is bound before the first operation that writes to the slot."""
+
+    locations: Mapping[Value, Location]
+    slots: Mapping[Block, tuple[tuple[int, Size], ...]]
+
+
+def plan_memory(function: Function) -> Plan:
+    planner = _Planner(places(function))
+    body = function.body
+    for index, value in enumerate(body.parameters):
+        planner.roots[value] = Location(ParameterStorage(index))
+    changed = [Location(ParameterStorage(index)) for index, mutable in enumerate(function.mutable) if mutable]
+    targets = [Location(ResultStorage(index)) for index in range(function.results)] + changed
+    mutable_places = [planner.places.get(value) for value, mutable in zip(body.parameters, function.mutable, strict=True) if mutable]
+    planner.plan(body, targets, [None] * function.results + mutable_places)
+    locations = {value: location for value in planner.places if (location := planner.location(value)) is not None}
+    return Plan(locations, planner.slots)
+
+
+def storage_bytes(type_: Type) -> Size:
+    """Bytes of a storage for the type. An optimiser's is its block, then the first moments, then the second."""
+    match type_:
+        case TensorType(element, axes):
+            return product(axes) * number(element.bytes)
+        case ModelType():
+            return number(flat_layout(type_).total)
+        case OptimiserType(_, model):
+            return number(OPTIMISER_BLOCK_BYTES + 2 * flat_layout(model).total)
+    raise ValueError(f"{type_} lies in no storage")
+
+
+def part_offset(model: Type, path: str) -> int:
+    """Where a part begins in its model. Names with one prefix follow each other, so a sub-model lies as it does in a buffer of its own."""
+    if not path:
+        return 0
+    assert isinstance(model, ModelType)
+    inside = (leaf.offset for leaf in flat_layout(model).leaves if leaf.leaf.name == path or leaf.leaf.name.startswith(path + "."))
+    return next(inside, 0)
+
+
+def overwritable(op: Op) -> tuple[int, ...]:
+    """Operands that the operation's result may lie upon: each element is read before the one at its place is written, and not again."""
+    if op.name == "cross_entropy":
+        return (0,)
+    if op.name == "kernel":
+        first, rank = 0, len(op.attributes["space"])
+    elif op.name == "fused_contraction":
+        first, rank = 2, len(op.attributes["out"])
+    elif isinstance(entry(op.name).lowering, Scalar):
+        return tuple(range(len(op.operands)))
+    else:
+        return ()
+    here = tuple(range(rank))
+    return tuple(first + place for place, positions in enumerate(op.attributes["maps"]) if tuple(positions) == here)
+
+
+@dataclass
+class _Slot:
+    number: int
+    size: Size
+    busy_until: int
+    occupant: Value
+
+
+@dataclass
+class _Planner:
+    places: Mapping[Value, Place]
+    roots: dict[Value, Location] = field(default_factory=dict)
+    packed: dict[Value, tuple[Value, int]] = field(default_factory=dict)    # the model that a storage is part of, and where
+    ends: dict[Value, Place] = field(default_factory=dict)    # for a storage that is another one at its block's end: that place
+    slots: dict[Block, tuple[tuple[int, Size], ...]] = field(default_factory=dict)
+    lying: dict[Value, list[Value]] = field(default_factory=dict)
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        for value, place in self.places.items():
+            self.lying.setdefault(place.root, []).append(value)
+
+    def location(self, value: Value) -> Location | None:
+        place = self.places[value]
+        base = self._root_location(place.root)
+        return base and base.part(part_offset(place.root.type, place.path))
+
+    def _root_location(self, root: Value) -> Location | None:
+        if root not in self.packed:
+            return self.roots.get(root)
+        model, offset = self.packed[root]
+        base = self._root_location(model)
+        return base and base.part(offset)
+
+    def _is_placed(self, root: Value) -> bool:
+        return root in self.roots or root in self.packed
+
+    def plan(self, block: Block, targets: Sequence[Location | None], homes_: Sequence[Place | None]) -> None:
+        """Place what the block makes. Yields end at `targets`; `homes_` are the places there that values of the program lie in."""
+        lives = _Lives(block)
+        starts: dict[Value, int] = {}
+        for root, index in self._made(block):
+            starts.setdefault(root, index)
+        self._to_targets(block, lives, starts, targets, homes_)
+        self._to_packs(block, lives, starts)
+        self._to_slots(block, lives, starts)
+        for op in block.ops:
+            self._plan_regions(op)
+
+    # ---- what a block makes
+
+    def _made(self, block: Block) -> Iterator[tuple[Value, int]]:
+        """The storages that begin in the block, and the number of the operation that does."""
+        for value in block.parameters:
+            if self._is_new(value):
+                yield value, -1
+        for index, op in enumerate(block.ops):
+            for value in op.results:
+                if op.name == "dataset_all" and value in self.places:
+                    self.roots[value] = Location(Borrowed(value))
+                elif value in self.places and self._is_new(self.places[value].root):
+                    yield self.places[value].root, index
+
+    def _is_new(self, root: Value) -> bool:
+        return root in self.places and not isinstance(root.type, OrderedType) and not self._is_placed(root)
+
+    # ---- values computed where they end
+
+    def _to_targets(self, block: Block, lives: _Lives, starts: dict[Value, int], targets: Sequence[Location | None],
+                    homes_: Sequence[Place | None]) -> None:
+        for value, target, home in zip(block.yields, targets, homes_, strict=True):
+            root = self._movable(value, starts)
+            if root is None or target is None:
+                continue
+            if home is None or self._is_unread(home, block, lives, starts[root]):
+                self.roots[root] = target
+                if home is not None:
+                    self.ends[root] = home
+
+    def _movable(self, value: Value, starts: Mapping[Value, int]) -> Value | None:
+        """The value's storage, where it is one that the block makes, as a whole, and that has no place yet."""
+        place = self.places.get(value)
+        if place is None or place.path or self._is_placed(place.root) or starts.get(place.root, -1) < 0:
+            return None
+        return place.root
+
+    def _is_unread(self, home: Place, block: Block, lives: _Lives, start: int) -> bool:
+        """Whether nothing reads what lies at a place from the operation `start` on, which may write over what it reads."""
+        last = [lives.last[value] for value in self.lying.get(home.root, ()) if value in lives.last and self.places[value].overlaps(home)]
+        return all(use < start or (use == start and self._may_lie_upon(block.ops[start], home.root)) for use in last)
+
+    def _may_lie_upon(self, op: Op, root: Value) -> bool:
+        """Whether the operation's results may take the storage of operands that lie in `root`."""
+        allowed = overwritable(op)
+        found = False
+        for place, operand in enumerate(op.operands):
+            if operand in self.places and self.places[operand].root is root:
+                same_width = all(_element_bytes(result) == _element_bytes(operand) for result in op.results if is_stored(result))
+                if place not in allowed or self.places[operand].path or not same_width:
+                    return False
+                found = True
+        return found
+
+    def _to_packs(self, block: Block, lives: _Lives, starts: dict[Value, int]) -> None:
+        """Operands of packs that are computed in the packed model, which begins with the first of them."""
+        for operand, (op, path) in packed_in_place(block, self.places).items():
+            model, start = op.result, starts.get(operand, -1)
+            if self._is_placed(operand) or model not in starts or start < 0:
+                continue
+            if model in self.ends and not self._is_unread(self.ends[model], block, lives, start):
+                continue
+            self.packed[operand] = model, part_offset(model.type, path)
+            starts[model] = min(starts[model], start)
+
+    # ---- slots
+
+    def _to_slots(self, block: Block, lives: _Lives, starts: Mapping[Value, int]) -> None:
+        slots: list[_Slot] = []
+        for root, start in sorted(starts.items(), key=lambda item: item[1]):
+            if self._is_placed(root) or self._can_be_left_out(block, root, start, lives):
+                continue
+            end = max([start, *(lives.last[value] for value in self.lying[root] if value in lives.last)])
+            slot = self._slot_for(block, slots, root, start, end)
+            self.roots[root] = Location(SlotStorage(slot.number))
+        self.slots[block] = tuple((slot.number, slot.size) for slot in slots)
+
+    def _can_be_left_out(self, block: Block, root: Value, start: int, lives: _Lives) -> bool:
+        """Fields of a batch and second results that nobody reads are never made."""
+        is_read = any(value in lives.last for value in self.lying[root])
+        return not is_read and (start < 0 or block.ops[start].name in ("cross_entropy", "kernel"))
+
+    def _slot_for(self, block: Block, slots: list[_Slot], root: Value, start: int, end: int) -> _Slot:
+        size = storage_bytes(root.type)
+        free = [slot for slot in slots if self._is_free(block, slot, start)]
+        fitting = [slot for slot in free if slot.size == size] or [slot for slot in free if _covers(slot.size, size)]
+        growing = [slot for slot in free if _covers(size, slot.size)]
+        if fitting or growing:
+            slot = (fitting or growing)[0]
+            slot.size = slot.size if fitting else size
+            slot.busy_until, slot.occupant = end, root
+            return slot
+        slots.append(_Slot(self.count, size, end, root))
+        self.count += 1
+        return slots[-1]
+
+    def _is_free(self, block: Block, slot: _Slot, start: int) -> bool:
+        if slot.busy_until == start and start >= 0 and start < len(block.ops):
+            return self._may_lie_upon(block.ops[start], slot.occupant)
+        return slot.busy_until < start
+
+    # ---- regions
+
+    def _plan_regions(self, op: Op) -> None:
+        if not isinstance(entry(op.name).lowering, Control):
+            return
+        if op.name == "if":
+            for branch, region in enumerate(op.regions):
+                targets = [self.location(value) if value in self.places else None for value in op.results]
+                given = [self.places.get(value) if home not in (OWN, branch) else None for value, home in zip(op.results, homes(op), strict=True)]
+                self.plan(region, targets, given)
+            return
+        carried = op.operands[LOOPS[op.name]:]
+        stored = [self.places.get(value) for value in carried]
+        targets = [None if place is None else self.location(value) for value, place in zip(carried, stored, strict=True)]
+        for region in op.regions:
+            if op.name == "for_batches" and not isinstance(op.operands[0].type, OrderedType):
+                self._borrow(region.parameters[: len(region.parameters) - len(carried)])
+            is_condition = op.name == "while" and region is op.regions[0]
+            self.plan(region, [None] if is_condition else targets, [None] if is_condition else stored)
+
+    def _borrow(self, fields: Sequence[Value]) -> None:
+        """A batch of a dataset in its own order is a piece of it."""
+        for value in fields:
+            if value in self.places:
+                self.roots[value] = Location(Borrowed(value))
+
+
+class _Lives:
+    """The last operation of a block that uses each value; the block's end counts as one operation more."""
+
+    def __init__(self, block: Block) -> None:
+        self.last: dict[Value, int] = {}
+        for index, op in enumerate(block.ops):
+            self.last.update((value, index) for value in op.operands)
+            for region in op.regions:
+                self.last.update((value, index) for value in free_values(region))
+        self.last.update((value, len(block.ops)) for value in block.yields)
+
+
+def _covers(large: Size, small: Size) -> bool:
+    """Whether one size is at least the other whatever their symbols are."""
+    return all(count >= 0 for _, count in (large - small).terms)
+
+
+def _element_bytes(value: Value) -> int:
+    return value.type.element.bytes if isinstance(value.type, TensorType) else Element.F32.bytes

@@ -1,0 +1,82 @@
+"""Sizes in the place of symbols, in every kind of thing that an operation's attributes and types hold."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.ir.types import (
+    DatasetType,
+    HandleType,
+    ListType,
+    ModelType,
+    OptimiserType,
+    OrderedType,
+    RecordType,
+    TensorType,
+    Type,
+    substitute,
+    substitute_model,
+)
+
+Sizes = Mapping[Symbol, Size]
+
+
+def substitute_type(type_: Type, sizes: Sizes) -> Type:
+    """Raises sizes.InexactDivision."""
+    return substitute(type_, sizes) if sizes else type_
+
+
+def substitute_attribute(value: Any, sizes: Sizes) -> Any:
+    """An attribute of any operation with its sizes substituted: sizes, types, and tuples and mappings of them; all else stays.
+
+    Symbols as keys (the callee's, in `sizes` of a call) stay. Raises sizes.InexactDivision.
+    """
+    match value:
+        case Size():
+            return value.substitute(sizes)
+        case TensorType() | ModelType() | OptimiserType() | DatasetType() | OrderedType() | HandleType():
+            return substitute_type(value, sizes)
+        case ListType(element, count):
+            return ListType(substitute_model(element, sizes), count.substitute(sizes))
+        case RecordType(name, fields):
+            return RecordType(name, tuple((field, substitute_attribute(kind, sizes)) for field, kind in fields))
+        case tuple():
+            return tuple(substitute_attribute(part, sizes) for part in value)
+        case list():
+            return [substitute_attribute(part, sizes) for part in value]
+        case dict():
+            return {key: substitute_attribute(part, sizes) for key, part in value.items()}
+    return value
+
+
+def bind(declared: Type, actual: Type, sizes: dict[Symbol, Size]) -> None:
+    """Give the symbols that stand alone as an axis of `declared` and have no size yet the sizes that `actual` has there."""
+    match declared, actual:
+        case TensorType(), TensorType():
+            _bind_sizes(declared.axes, actual.axes, sizes)
+        case ModelType(), ModelType():
+            _bind_sizes(declared.arguments, actual.arguments, sizes)
+        case OptimiserType(), OptimiserType():
+            bind(declared.model, actual.model, sizes)
+        case OrderedType(), OrderedType():
+            bind(declared.dataset, actual.dataset, sizes)
+        case DatasetType(), DatasetType():
+            _bind_sizes((declared.rows,), (actual.rows,), sizes)
+            for (_, mine), (_, theirs) in zip(declared.record.fields, actual.record.fields, strict=True):
+                _bind_sizes(mine.axes, theirs.axes, sizes)
+
+
+def _bind_sizes(declared: tuple[Size, ...], actual: tuple[Size, ...], sizes: dict[Symbol, Size]) -> None:
+    for mine, theirs in zip(declared, actual, strict=True):
+        symbol = _alone(mine)
+        if symbol is not None and symbol not in sizes and mine != theirs:
+            sizes[symbol] = theirs
+
+
+def _alone(size: Size) -> Symbol | None:
+    """The unknown symbol that the size is, if it is one."""
+    match size.terms:
+        case (((symbol,), 1),) if symbol.value is None and symbol.quotient is None:
+            return symbol
+    return None

@@ -1,0 +1,1 @@
+"""The reference evaluator: the executable definition of the typed IR, in NumPy."""

@@ -1,0 +1,1 @@
+"""Text to untyped tree: grammar, layout, tree, and what to say where a program can't be read."""

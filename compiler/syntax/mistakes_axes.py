@@ -1,0 +1,87 @@
+"""Mistakes among axes and types: commas, signs, slices by position, missing types."""
+
+from __future__ import annotations
+
+from shapescript.compiler.diagnostics.model import Diagnostic
+from shapescript.compiler.syntax.failure import Failure, described
+from shapescript.compiler.syntax.layout import end_of, start_of
+
+SLICE_HELP = "an index names its axis: `x[n=0]`, `x[n=1..3]`, `x[n=1..]`"
+LONGEST_MEND = 60
+
+
+def among_axes(failure: Failure) -> Diagnostic | None:
+    """An axis could stand here: in a type, a pattern, or an index."""
+    if not {"NAME", "INT"} <= failure.allowed or "STRING" in failure.allowed:
+        return None
+    found = failure.found
+    in_index = is_index(failure)
+    if failure.before.type == "_DOTS" or (found.type == "_DOTS" and failure.touches):
+        return None
+    if found.type == "COMMA":
+        return commas(failure)
+    if found.type == "MINUS":
+        help = "from the end an index is `x[n=-1]`" if in_index else None
+        return failure.say("E0120", "an axis has no sign", help=help)
+    if in_index and (found.type == "COLON" or found == "=="):
+        return failure.say("E0120", f"{described(found)} can't stand in an index", help=SLICE_HELP)
+    if found.type in ("POWER", "FLOOR", "PERCENT", "AT"):
+        help = "axes are computed with `+`, `-`, `*` and exact `/`"
+        return failure.say("E0120", f"{described(found)} can't stand in an axis", help=help)
+    if found.type in ("FLOAT", "STRING", "TRUE", "FALSE", "LSQB"):
+        help = "an axis is a name, a whole number, or a group `(h w)`"
+        return failure.say("E0120", f"{described(found)} can't stand among axes", help=help)
+    return None
+
+
+def is_index(failure: Failure) -> bool:
+    """The innermost bracket is square and stands right after a value or a name."""
+    opening = failure.opening
+    if not opening or failure.line[opening].type != "LSQB":
+        return False
+    return end_of(failure.line[opening - 1]) == start_of(failure.line[opening])
+
+
+def commas(failure: Failure) -> Diagnostic:
+    help = "write a space instead: `[b n]`"
+    if failure.opening is not None:
+        opening = failure.line[failure.opening]
+        end = next((token for token in failure.rest if token.type in ("RSQB", "RPAR")), None)
+        if end is not None and end_of(end) - start_of(opening) <= LONGEST_MEND:
+            help = f"write `{' '.join(failure.text(opening, end).replace(',', ' ').split())}`"
+    return failure.say("E0119", "axes are separated by spaces, not by commas", help=help)
+
+
+def leading_axes_without_name(failure: Failure) -> Diagnostic | None:
+    """`...`, `[..]`, and slices by position: `x[1..3]`."""
+    if failure.before.type != "_DOTS" or "NAME" not in failure.allowed:
+        return None
+    earlier = failure.line[-2] if len(failure.line) > 1 else None
+    if earlier is not None and earlier.type in ("NAME", "INT", "RPAR") and end_of(earlier) == start_of(failure.before):
+        return failure.say("E0120", "a range in an index stands after its axis and `=`", (earlier, failure.before), SLICE_HELP)
+    if "STRING" in failure.allowed:
+        return None
+    end = failure.found if failure.found.type == "DOT" else failure.before
+    return failure.say("E0120", "leading axes have a name", (failure.before, end), "write `..s`: `[..s D]`")
+
+
+def missing_type(failure: Failure) -> Diagnostic | None:
+    """After a parameter's, a member's or a field's name nothing but a colon may stand."""
+    found, name = failure.found, failure.before
+    if failure.allowed != {"COLON"} or name.type != "NAME":
+        return None
+    if name == "self":
+        help = "there are no methods: the model is a parameter like others, `m: Mlp`"
+        return failure.say("E0126", "`self` has no type", name, help)
+    if found.type in ("COMMA", "RPAR", "EQUAL", "_NEWLINE", "_ARROW"):
+        return failure.say("E0126", f"`{name}` has no type", name, f"write `{name}: float`, `{name}: [b n]`, or what it is")
+    return failure.say("E0126", f"a colon must stand between `{name}` and its type", help=f"write `{name}: …`")
+
+
+def type_expected(failure: Failure) -> Diagnostic | None:
+    if failure.before.type not in ("COLON", "_ARROW") or not {"NAME", "LSQB"} <= failure.allowed or "STRING" in failure.allowed:
+        return None
+    help = "a type is `int`, `float`, `[b n]`, `Mlp`, `nn.Linear[In, Hidden]` and the like"
+    if failure.before.type == "_ARROW" and failure.found.type == "COLON":
+        help = "leave out `->` where a function gives nothing"
+    return failure.say("E0126", f"a type must stand here, not {described(failure.found)}", help=help)

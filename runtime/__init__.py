@@ -1,0 +1,1 @@
+"""What programs use while they run: parameters, modes, datasets, sinks, checkpoints."""

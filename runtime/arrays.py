@@ -1,0 +1,109 @@
+"""Arrays at the border: aligned memory, element types, and the checks that every array from outside passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ArgumentError, cause_of
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.int64]
+ElementType = Literal["f32", "f64", "i64", "bool"]
+
+ALIGNMENT = 64
+ELEMENT_TYPES: tuple[ElementType, ...] = get_args(ElementType)
+NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i64": np.dtype(np.int64),
+    "bool": np.dtype(np.bool_),
+}
+
+
+def aligned(nbytes: int) -> Bytes:
+    """`nbytes` bytes of zeros whose address is a multiple of 64."""
+    room = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    start = -address_of(room) % ALIGNMENT
+    return room[start : start + nbytes]
+
+
+def aligned_copy(array: Array) -> Array:
+    """A C-contiguous, 64-byte-aligned, read-only copy."""
+    copy = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    np.copyto(copy, array)
+    copy.flags.writeable = False
+    return copy
+
+
+def address_of(array: Array) -> int:
+    return int(array.ctypes.data)
+
+
+def canonical_nan(array: Array) -> Array:
+    """The array itself, or a copy in which every NaN is the positive quiet one: a NaN's sign and payload aren't exact."""
+    if array.dtype.kind != "f":
+        return array
+    nan = np.isnan(array)
+    return np.where(nan, array.dtype.type(np.nan), array) if nan.any() else array
+
+
+def sizes(shape: Sequence[int | str]) -> str:
+    """A shape as Python writes it: "(64, 10)", "(64,)", "()"; "any" may stand for a size."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def axes_text(axes: Sequence[str]) -> str:
+    """Axes as a program writes them: "[b In]"."""
+    return f"[{' '.join(axes)}]"
+
+
+def usable_array(what: str, value: object) -> Array:
+    """`value` as a NumPy array, without a copy where it is one or offers one (`__array__`, as PyTorch's CPU tensors do).
+
+    Raises ArgumentError: R1004 for what is no array; R1006 for masked arrays, arrays in the other byte order and tensors that
+    can't be read from the CPU.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError("R1006", f"{what}: a masked array can't be used, since its mask would be lost; fill it first: array.filled(…)")
+    if not isinstance(value, np.ndarray | np.generic) and not hasattr(type(value), "__array__"):
+        raise ArgumentError("R1004", f"{what}: expected an array, got {type(value).__name__}")
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # whatever another library's __array__ raises: CUDA tensors, tensors that need a gradient
+        raise ArgumentError("R1006", f"{what}: this {type(value).__name__} can't be read as an array: {cause_of(error)}") from error
+    if not array.dtype.isnative:
+        mend = "array.astype(array.dtype.newbyteorder('='))"
+        raise ArgumentError("R1006", f"{what}: the array's bytes are in the other order ({array.dtype.str}); convert: {mend}")
+    return array
+
+
+def check_dtype(what: str, array: Array, dtype: ElementType) -> None:
+    """Raise ArgumentError R1001, naming both dtypes and the conversion, unless the array has the element type."""
+    wanted = NUMPY_DTYPES[dtype]
+    if array.dtype != wanted:
+        raise ArgumentError("R1001", f"{what}: {dtype_mismatch(array, wanted)}")
+
+
+def dtype_mismatch(array: Array, wanted: np.dtype[Any]) -> str:
+    text = f"expected {wanted.name}, got {array.dtype.name}"
+    if array.dtype.kind in "fiub":
+        text += f"; nothing is converted silently: convert it with .astype(numpy.{wanted.name})"
+    return text
+
+
+def check_shape(what: str, array: Array, axes: Sequence[str], shape: Sequence[int | str]) -> None:
+    """Raise ArgumentError R1002, naming the axes, unless the array has exactly this shape."""
+    if array.shape != tuple(shape):
+        raise ArgumentError("R1002", f"{what}: {shape_mismatch(array.shape, axes, shape)}")
+
+
+def shape_mismatch(found: Sequence[int], axes: Sequence[str], shape: Sequence[int | str]) -> str:
+    if len(found) != len(shape):
+        count = f"{len(shape)} {'axis' if len(shape) == 1 else 'axes'}"
+        return f"expected {count} {axes_text(axes)}, that is shape {sizes(shape)}, got shape {sizes(found)}"
+    return f"expected {axes_text(axes)}, that is shape {sizes(shape)}, got shape {sizes(found)}"

@@ -1,0 +1,108 @@
+"""Checkpoints: named values in one file, written whole or not at all, in PyTorch's `.pt` format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .entries import FACTS, VERSION, encode
+from .errors import CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
+from .files import replace_file
+from .pickle_reader import RefusedPickleError
+from .sinks import LogSink
+from .torch_format import read_torch, write_torch
+from .zip_reader import DamagedArchiveError, TruncatedArchiveError
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that has been read and checked: its named entries, and the facts about them; none in a file of PyTorch's."""
+
+    path: Path
+    entries: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+    def axes(self, name: str) -> Mapping[str, tuple[str, ...]]:
+        """The axis names that the file records for the parameters of an entry."""
+        recorded = self._fact(name, "axes")
+        return {key: axes for key, axes in recorded.items() if isinstance(axes, tuple)} if isinstance(recorded, dict) else {}
+
+    def tensor_axes(self, name: str) -> tuple[str, ...] | None:
+        recorded = self._fact(name, "axes")
+        return recorded if isinstance(recorded, tuple) else None
+
+    def _fact(self, name: str, fact: str) -> Any:
+        entries = self.facts.get("entries")
+        entry = entries.get(name) if isinstance(entries, dict) else None
+        return entry.get(fact) if isinstance(entry, dict) else None
+
+
+def save_checkpoint(path: PathLike, /, **values: object) -> None:
+    """Save named values: models, AdamW states, modes, sinks, datasets, ints, floats, bools, strings, arrays, state dicts.
+
+    The file is written beside `path`, made durable and renamed over it, so that `path` always holds a whole checkpoint. Sinks
+    are flushed first: what the checkpoint says of them is on the disk. `torch.load(path, weights_only=True)` opens the file, and
+    a model in it is what `torch.nn.Module.load_state_dict` takes.
+
+    Raises ArgumentError R1001, R1004, R1005 or R1006 for a value that can't be saved; LogError R1401; CheckpointUnwritable R1304,
+    and then the file that was at `path` is still there.
+    """
+    for value in values.values():
+        if isinstance(value, LogSink):
+            value.flush()
+    tree = encode(values)
+    shown = os.fspath(path)
+    try:
+        replace_file(Path(path), lambda file: write_torch(file, tree))
+    except OSError as error:
+        message = f"{shown}: the checkpoint can't be written: {cause_of(error)}; a file that was there is unchanged"
+        raise CheckpointUnwritable("R1304", message, number=error.errno, filename=shown) from error
+
+
+def load_checkpoint(path: PathLike) -> dict[str, Any]:
+    """The named values in a checkpoint, or in a file that `torch.save` wrote.
+
+    A model, or a `state_dict`, comes as a dict of dotted names and read-only arrays, an AdamW state, a mode, a sink and a dataset
+    as a dict with a "kind". Raises CheckpointMissing R1301; CheckpointError R1302 of kind "truncated", "corrupt" or "version",
+    R1303 of kind "dtype" for element types that aren't supported.
+    """
+    return dict(read_checkpoint(path).entries)
+
+
+def read_checkpoint(path: PathLike) -> Checkpoint:
+    """As `load_checkpoint`, with the facts that the file records about its entries."""
+    shown = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            tree = read_torch(file)
+    except FileNotFoundError:
+        raise CheckpointMissing("R1301", f"{shown}: no such checkpoint", filename=shown) from None
+    except OSError as error:
+        raise CheckpointError("R1302", f"{shown}: the checkpoint can't be read: {cause_of(error)}", kind="corrupt") from error
+    except TruncatedArchiveError as error:
+        raise CheckpointError("R1302", f"{shown}: the checkpoint is truncated: {error}", kind="truncated") from error
+    except DamagedArchiveError as error:
+        raise CheckpointError("R1302", f"{shown}: the checkpoint is damaged, or no checkpoint: {error}", kind="corrupt") from error
+    except RefusedPickleError as error:
+        code = "R1303" if error.kind == "dtype" else "R1302"
+        raise CheckpointError(code, f"{shown}: the checkpoint can't be used: {error}", kind=error.kind) from error
+    return _checked_tree(shown, tree)
+
+
+def _checked_tree(shown: str, tree: object) -> Checkpoint:
+    if not isinstance(tree, dict) or not all(isinstance(name, str) for name in tree):
+        message = f"{shown}: the checkpoint can't be used: it holds a {type(tree).__name__}, not values with names"
+        raise CheckpointError("R1302", message, kind="corrupt")
+    facts = tree.pop(FACTS, {})
+    if not isinstance(facts, dict):
+        raise CheckpointError("R1302", f"{shown}: the checkpoint is damaged: its {FACTS!r} entry isn't a dict", kind="corrupt")
+    version = facts.get("version", VERSION)
+    if not isinstance(version, int) or version != VERSION:
+        message = f"{shown}: the checkpoint has version {version!r} of the format, this release reads {VERSION}"
+        raise CheckpointError("R1302", message, kind="version", expected=VERSION, found=version)
+    return Checkpoint(Path(shown), tree, facts)

@@ -1,0 +1,62 @@
+"""Files that survive a kill or a full disk: whole writes, and replacing a file at once or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+
+def write_all(file: int, data: bytes) -> None:
+    """Hand every byte to the operating system; one call of `os.write` may take only some."""
+    written = os.write(file, data)
+    while written < len(data):
+        written += os.write(file, data[written:])
+
+
+def free_name(path: Path, suffix: str) -> Path:
+    """The first of `path + suffix + ".1"`, ".2", … that doesn't exist."""
+    for number in itertools.count(1):
+        name = path.with_name(f"{path.name}{suffix}.{number}")
+        if not os.path.lexists(name):
+            return name
+    raise AssertionError("the numbers don't end")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's entries durable, where its file system can."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a new file beside `path`, make it durable, then rename it over `path`: whoever looks sees the old or the new one.
+
+    Raises whatever writing raises; then the old file is as it was and the new one is gone.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    beside = target.with_name(f".{target.name[:40]}.{os.urandom(4).hex()}.tmp")
+    try:
+        with beside.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except BaseException:  # a Ctrl-C too must leave no temporary file
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)

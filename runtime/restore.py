@@ -1,0 +1,260 @@
+"""The language's `load`: what stands at a name decides what is done with the entry, and all fits or nothing changes."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from .arrays import NUMPY_DTYPES, Array, ElementType, aligned_copy, axes_text, canonical_nan, dtype_mismatch, shape_mismatch
+from .checkpoint import Checkpoint, PathLike, read_checkpoint
+from .dataset import Dataset
+from .entries import encode_dataset, encode_entry, encode_mode
+from .errors import ArgumentError, CheckpointError, CheckpointErrorKind, did_you_mean
+from .layout import Layout, Leaf
+from .mode import Mode, Train
+from .model import Model
+from .optimiser import AdamW
+from .sinks import LogSink
+from .state import check_axes, fitting_arrays
+
+
+@dataclass(frozen=True)
+class ModelType:
+    """Ask for a new model of this layout."""
+
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class AdamWType:
+    """Ask for a new AdamW state over models of this layout."""
+
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """Ask for a host scalar."""
+
+    name: Literal["int", "float", "bool", "str"]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Ask for a tensor with these axes."""
+
+    dtype: ElementType
+    axes: tuple[str, ...] = ()
+    shape: tuple[int, ...] = ()
+
+
+RequestType = ModelType | AdamWType | ScalarType | TensorType
+
+# A RequestType asks for a result. A Mode or a LogSink is restored in place, a Dataset is compared; any other value must equal
+# what was saved.
+Request = object
+
+
+@dataclass
+class _Plan:
+    """What will be done when everything fits: results in the order of the requests, sinks first since a disk may refuse."""
+
+    results: list[Any] = field(default_factory=list)
+    sinks: list[Callable[[], None]] = field(default_factory=list)
+    modes: list[Callable[[], None]] = field(default_factory=list)
+
+
+def restore(path: PathLike, requests: Mapping[str, Request]) -> list[Any]:
+    """The results of the types among the requests, in their order; handles are restored, values compared.
+
+    Everything is checked before anything changes. A file that is one `state_dict` of PyTorch's answers a request for one model,
+    under whatever name. Raises what `read_checkpoint` does; CheckpointError R1303 of kind "missing", "unexpected", "shape",
+    "dtype", "optimiser" or "value", naming the entry; LogError R1401.
+    """
+    checkpoint = read_checkpoint(path)
+    plan = _Plan()
+    for name, request in requests.items():
+        _Check(checkpoint, name, _entry(checkpoint, name, requests)).plan(request, plan)
+    for act in (*plan.sinks, *plan.modes):
+        act()
+    return plan.results
+
+
+def _entry(checkpoint: Checkpoint, name: str, requests: Mapping[str, Request]) -> Any:
+    if name in checkpoint.entries:
+        return checkpoint.entries[name]
+    only_tensors = checkpoint.entries and all(isinstance(value, np.ndarray) for value in checkpoint.entries.values())
+    if only_tensors and not checkpoint.facts and len(requests) == 1 and isinstance(requests[name], ModelType):
+        return checkpoint.entries
+    saved = ", ".join(checkpoint.entries) or "nothing"
+    message = f"{checkpoint.path}: the checkpoint has no entry {name!r}; it holds {saved}{did_you_mean(name, checkpoint.entries)}"
+    raise CheckpointError("R1303", message, kind="missing", name=name, expected=name, found=tuple(checkpoint.entries))
+
+
+class _Check:
+    """One request against its entry."""
+
+    def __init__(self, checkpoint: Checkpoint, name: str, entry: Any) -> None:
+        self._checkpoint, self._name, self._entry = checkpoint, name, entry
+        self._where = f"{checkpoint.path}: {name}"
+
+    def plan(self, request: Request, plan: _Plan) -> None:
+        match request:
+            case ModelType(layout):
+                plan.results.append(self._model(layout))
+            case AdamWType(layout):
+                plan.results.append(self._adamw(layout))
+            case ScalarType(kind):
+                plan.results.append(self._scalar(kind))
+            case TensorType():
+                plan.results.append(self._tensor(request))
+            case LogSink():
+                plan.sinks.append(self._sink(request))
+            case Mode():
+                plan.modes.append(self._mode(request))
+            case Dataset():
+                self._compare(encode_dataset(request), "the dataset isn't the one that the checkpoint was saved with")
+            case _:
+                self._compare(encode_entry(self._name, request)[0], "the value isn't the saved one")
+
+    def _misfit(self, kind: CheckpointErrorKind, expected: object, found: object, message: str) -> CheckpointError:
+        return CheckpointError("R1303", f"{self._where}: {message}", kind=kind, name=self._name, expected=expected, found=found)
+
+    def _damaged(self, what: str) -> CheckpointError:
+        return CheckpointError("R1302", f"{self._where}: {what} isn't what was saved", kind="corrupt", name=self._name)
+
+    def _model(self, layout: Layout) -> Model:
+        if not isinstance(self._entry, Mapping):
+            found = _kind_of(self._entry)
+            raise self._misfit("dtype", layout.model_name, found, f"expected the model {layout.model_name}, the checkpoint has {found}")
+        model = Model(layout)
+        model.take(fitting_arrays(self._where, layout, self._entry, self._checkpoint.axes(self._name)))
+        return model
+
+    def _adamw(self, layout: Layout) -> AdamW:
+        entry = self._entry
+        if _kind_of(entry) != "AdamW":
+            found = _kind_of(entry)
+            hint = "; PyTorch's optimisers name their state by position" if isinstance(entry, dict) and "param_groups" in entry else ""
+            raise self._misfit("optimiser", "AdamW", found, f"expected a state of AdamW, the checkpoint has {found}{hint}")
+        for part in ("step", "betas", "eps", "decay", "first", "second"):
+            if part not in entry:
+                message = f"{self._where}: the saved state has no {part!r}"
+                raise CheckpointError("R1303", message, kind="missing", name=f"{self._name}.{part}", expected=part, found=tuple(entry))
+        try:
+            state = AdamW.over(layout, entry["betas"], entry["eps"], entry["decay"])
+            state.step = entry["step"]
+        except ArgumentError as error:
+            raise self._damaged(error.message) from error
+        leaves = [leaf for leaf in layout if leaf.differentiable]
+        moments = [(state.first, self._moments("first", leaves)), (state.second, self._moments("second", leaves))]
+        for buffer, arrays in moments:
+            for name, array in arrays.items():
+                np.copyto(layout.view(buffer, name), array)
+        return state
+
+    def _moments(self, which: str, leaves: list[Leaf]) -> dict[str, Array]:
+        saved = self._entry[which]
+        if not isinstance(saved, dict):
+            raise self._damaged(f"{which!r}")
+        return fitting_arrays(f"{self._where}.{which}", leaves, saved, self._checkpoint.axes(self._name))
+
+    def _scalar(self, kind: str) -> Any:
+        found = _kind_of(self._entry)
+        if found != kind:
+            raise self._misfit("dtype", kind, found, f"expected {_article(kind)}, the checkpoint has {_article(found)}")
+        return self._entry
+
+    def _tensor(self, wanted: TensorType) -> Array:
+        array = self._entry
+        if not isinstance(array, np.ndarray):
+            found = _kind_of(array)
+            raise self._misfit("dtype", wanted.dtype, found, f"expected a tensor {axes_text(wanted.axes)}, the checkpoint has {found}")
+        if array.shape != wanted.shape:
+            raise self._misfit("shape", wanted.shape, array.shape, shape_mismatch(array.shape, wanted.axes, wanted.shape))
+        dtype = NUMPY_DTYPES[wanted.dtype]
+        if array.dtype != dtype:
+            raise self._misfit("dtype", dtype.name, array.dtype.name, dtype_mismatch(array, dtype))
+        check_axes(self._where, self._name, wanted.axes, self._checkpoint.tensor_axes(self._name))
+        return aligned_copy(array)
+
+    def _sink(self, sink: LogSink) -> Callable[[], None]:
+        position = self._entry
+        if not isinstance(position, dict):
+            found = _kind_of(position)
+            raise self._misfit("value", sink.kind, found, f"expected the position of a sink, the checkpoint has {found}")
+        try:
+            sink.check_restore(position)
+        except CheckpointError as error:
+            raise CheckpointError(
+                error.code, f"{self._where}: {error.message}", kind=error.kind, name=self._name, expected=error.expected, found=error.found
+            ) from error
+        return lambda: sink.restore(position)
+
+    def _mode(self, mode: Mode) -> Callable[[], None]:
+        wanted, found = encode_mode(mode), self._entry
+        if _kind_of(found) != wanted["kind"] or not same_tree(wanted.get("seed"), found.get("seed")):
+            shown = _mode_text(found)
+            raise self._misfit("value", repr(mode), shown, f"the mode is {_mode_text(wanted)}, the checkpoint was saved with {shown}")
+        if not isinstance(mode, Train):
+            return lambda: None
+        draws = found.get("draws")
+        if type(draws) is not int or draws < 0:
+            raise self._damaged("the number of draws")
+
+        def move() -> None:
+            mode.draws = draws
+
+        return move
+
+    def _compare(self, wanted: Any, message: str) -> None:
+        if not same_tree(wanted, self._entry):
+            expected, found = _value_text(wanted), _value_text(self._entry)
+            detail = f": expected {expected}, the checkpoint has {found}" if expected != found else ", though of the same kind"
+            raise self._misfit("value", wanted, self._entry, message + detail)
+
+
+def same_tree(wanted: Any, found: Any) -> bool:
+    """Whether two trees are equal bit for bit, in types too; any NaN equals any other of its type."""
+    if isinstance(wanted, np.ndarray):
+        if not isinstance(found, np.ndarray) or (wanted.dtype, wanted.shape) != (found.dtype, found.shape):
+            return False
+        return canonical_nan(wanted).tobytes() == canonical_nan(found).tobytes()
+    if type(wanted) is not type(found):
+        return False
+    if isinstance(wanted, float):
+        return struct.pack("<d", wanted) == struct.pack("<d", found) or (math.isnan(wanted) and math.isnan(found))
+    if isinstance(wanted, dict):
+        return wanted.keys() == found.keys() and all(same_tree(value, found[key]) for key, value in wanted.items())
+    if isinstance(wanted, tuple | list):
+        return len(wanted) == len(found) and all(map(same_tree, wanted, found))
+    return bool(wanted == found)
+
+
+def _kind_of(entry: object) -> str:
+    """What a file's entry is: its "kind" where it has one, else "tensor", "int", "dict" and so on."""
+    if isinstance(entry, np.ndarray):
+        return "tensor"
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    return kind if isinstance(kind, str) else type(entry).__name__
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _mode_text(entry: Any) -> str:
+    return f"Train(seed={entry.get('seed')})" if _kind_of(entry) == "Train" else _kind_of(entry)
+
+
+def _value_text(entry: Any) -> str:
+    if isinstance(entry, bool | int | float | str):
+        return repr(entry) if len(repr(entry)) <= 80 else f"{repr(entry)[:80]}…"
+    if _kind_of(entry) == "Dataset":
+        return f"{entry.get('examples')} examples with fingerprint {entry.get('fingerprint')}"
+    return _article(_kind_of(entry))

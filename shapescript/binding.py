@@ -1,0 +1,131 @@
+"""One overload of a function: a call's arguments checked against its parameters, each and then together, before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shapescript.axes import Disagreement, Sizes
+from shapescript.compiler.check.program import Signature
+from shapescript.layouts import Layouts
+from shapescript.parameters import Rule, rule_for
+from shapescript.results import giver_for
+from shapescript.runtime.arrays import Bytes, address_of
+from shapescript.runtime.errors import ArgumentError, did_you_mean
+from shapescript.runtime.model import Model
+from shapescript.runtime.optimiser import AdamW
+from shapescript.signatures import signature_text
+
+
+@dataclass(slots=True)
+class Bound:
+    """Arguments that fit: the engine's, and the sizes that they show."""
+
+    arguments: list[Any]
+    sizes: Sizes
+
+
+class Overload:
+    """`names` are the parameters in order; `dims` those sizes that need an instance of their own for each value."""
+
+    def __init__(self, signature: Signature, layouts: Layouts) -> None:
+        self.signature = signature
+        self.rules: tuple[Rule, ...] = tuple(rule_for(parameter, layouts) for parameter in signature.parameters)
+        self.names = tuple(parameter.name for parameter in signature.parameters)
+        self.defaults = {p.name: p.default for p in signature.parameters if p.default is not None}
+        self.mutable = tuple(place for place, parameter in enumerate(signature.parameters) if parameter.mutable)
+        self.dims = signature.dims
+        self.give = giver_for(signature.result, layouts)
+
+    def bind(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Bound:
+        """Raises ArgumentError R1001 to R1006; nothing has run or changed then."""
+        values = positional if not named and len(positional) == len(self.rules) else self._in_order(positional, named)
+        sizes, arguments = Sizes(), list[Any]()
+        try:
+            for rule, value in zip(self.rules, values, strict=True):
+                rule.take(value, sizes, arguments)
+            if sizes.open:
+                sizes.close()
+        except Disagreement:
+            raise self._disagreement(values) from None
+        if self.mutable:
+            arguments = self._apart(values, arguments)
+        if self.dims and not all(symbol in sizes.values for symbol in self.dims):
+            missing = next(symbol for symbol in self.dims if symbol not in sizes.values)
+            raise ArgumentError("R1003", f"{self.signature.name}: {missing} can't be told from the arguments")
+        return Bound(arguments, sizes)
+
+    # ---- names
+
+    def _in_order(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        function = self.signature.name
+        if len(positional) > len(self.names):
+            raise ArgumentError("R1005", f"{function} takes {len(self.names)} arguments, got {len(positional)}; it is {self}")
+        given = dict(zip(self.names, positional, strict=False))
+        for name, value in named.items():
+            if name not in self.names:
+                unset = [known for known in self.names if known not in given and known not in named]
+                hint = did_you_mean(name, unset)
+                raise ArgumentError("R1005", f"{function} has no parameter {name!r}{hint}; it is {self}")
+            if name in given:
+                raise ArgumentError("R1005", f"{function}: {name} is given twice, by position and by name")
+            given[name] = value
+        missing = [name for name in self.names if name not in given and name not in self.defaults]
+        if missing:
+            raise ArgumentError("R1005", f"{function}: no value for {', '.join(missing)}; it is {self}")
+        return [given[name] if name in given else self.defaults[name] for name in self.names]
+
+    # ---- what only all arguments together show
+
+    def _disagreement(self, values: Sequence[Any]) -> ArgumentError:
+        """All sizes that arguments give twice, then what was given, then what else is bound."""
+        found: dict[str, dict[object, list[str]]] = {}
+        for rule, value in zip(self.rules, values, strict=True):
+            alone = Sizes()
+            try:
+                rule.take(value, alone, [])
+            except Disagreement:
+                return ArgumentError("R1003", f"{rule.seen(value)}: one axis has two sizes")
+            for symbol, size in alone.values.items():
+                found.setdefault(symbol.name, {}).setdefault(size, []).append(rule.name)
+            for symbol, shape in alone.leading.items():
+                found.setdefault(f"..{symbol.name}", {}).setdefault(shape, []).append(rule.name)
+        clashes = [f"{name} = {_sources(sizes)}" for name, sizes in found.items() if len(sizes) > 1]
+        others = [f"{name} = {_sources(sizes)}" for name, sizes in found.items() if len(sizes) == 1]
+        shown = [text for rule, value in zip(self.rules, values, strict=True) if (text := rule.seen(value))]
+        return ArgumentError("R1003", "; ".join([", ".join(clashes), *shown, *([f"also {', '.join(others)}"] if others else [])]))
+
+    def _apart(self, values: Sequence[Any], arguments: list[Any]) -> list[Any]:
+        """No value is changed under two names: a state given twice is refused, an array that views one is copied."""
+        states = [(place, *_memory(value)) for place, value in enumerate(values) if isinstance(value, Model | AdamW)]
+        for (one, start, end), (other, begin, stop) in itertools.combinations(states, 2):
+            if start < stop and begin < end and (one in self.mutable or other in self.mutable):
+                changed, also = (one, other) if one in self.mutable else (other, one)
+                message = f"{self.names[changed]} and {self.names[also]} are the same value, and {self.signature.name} changes {self.names[changed]} (mut)"
+                raise ArgumentError("R1006", f"{message}; give it a copy: .copy()")
+        models = [value.buffer for value in values if isinstance(value, Model)]
+        return [argument.copy() if _views(argument, models) else argument for argument in arguments]
+
+    def __str__(self) -> str:
+        return signature_text(self.signature)
+
+
+def _memory(value: Model | AdamW) -> tuple[int, int]:
+    """The addresses that tell a state apart from others: those of a model's parameters, of an optimiser's block."""
+    memory = value.buffer if isinstance(value, Model) else value.block
+    start = address_of(memory)
+    return start, start + max(memory.nbytes, 1)
+
+
+def _views(argument: Any, models: Sequence[Bytes]) -> bool:
+    """Whether an engine's argument is a tensor in the memory of a model."""
+    is_tensor = isinstance(argument, np.ndarray) and argument.dtype != np.uint8
+    return is_tensor and any(np.may_share_memory(argument, model) for model in models)
+
+
+def _sources(sizes: Mapping[object, Sequence[str]]) -> str:
+    return ", ".join(f"{size} from {' and '.join(names)}" for size, names in sizes.items())

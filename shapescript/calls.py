@@ -1,0 +1,127 @@
+"""Calls of a program's functions from Python: the overload that fits, its compiled instance, its results."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from shapescript.binding import Bound, Overload
+from shapescript.compiler.check import types as check
+from shapescript.compiler.check.program import Signature, SignatureParameter
+from shapescript.compiler.ir.nodes import Module
+from shapescript.compiler.ops.protocol import ExecutionError
+from shapescript.engines import EngineName, Run, compiled
+from shapescript.host import ProgramHost, as_error
+from shapescript.layouts import Layouts
+from shapescript.runtime.errors import ArgumentError
+from shapescript.signatures import literal, signature_text
+
+_OTHER_KIND = ("R1004", "R1005")  # codes that say that a call means another overload
+
+
+class Instances:
+    """What has been compiled of a module: one instance for each function and choice of dims. Safe to share between threads."""
+
+    def __init__(self, module: Module, engine: EngineName) -> None:
+        self.module, self.engine = module, engine
+        self._made: dict[tuple[str, tuple[int, ...]], Run] = {}
+        self._lock = threading.Lock()
+
+    def instance(self, overload: Overload, bound: Bound) -> Run:
+        """Compiles at the first call. Raises CompileError and InternalError."""
+        signature = overload.signature
+        key = (signature.key, tuple([bound.sizes.values[symbol] for symbol in overload.dims]))
+        run = self._made.get(key)
+        if run is None:
+            with self._lock:
+                run = self._made.get(key)
+                if run is None:
+                    dims = bound.sizes.as_dims()
+                    run = compiled(self.engine, self.module, signature.key, {symbol: dims[symbol] for symbol in overload.dims})
+                    self._made[key] = run
+        return run
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+class Calls:
+    """One function's name with all its overloads."""
+
+    def __init__(self, name: str, signatures: Sequence[Signature], instances: Instances, layouts: Layouts, host: ProgramHost) -> None:
+        self.name, self.signatures = name, signatures
+        self._instances, self._layouts, self._host = instances, layouts, host
+        self._overloads: tuple[Overload, ...] = ()
+
+    def call(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Raises ArgumentError before anything runs; CompileError at a first call; what the program raises."""
+        overloads = self._overloads
+        if not overloads:
+            overloads = self._overloads = tuple(Overload(signature, self._layouts) for signature in self.signatures)
+        overload = overloads[0]
+        if len(overloads) == 1:
+            bound = overload.bind(positional, named)
+        else:
+            overload, bound = self._chosen(positional, named)
+        run = self._instances.instance(overload, bound)
+        try:
+            values = run(bound.arguments, self._host)
+        except ExecutionError as error:
+            raise as_error(error) from None
+        return overload.give(iter(values), bound.sizes)
+
+    def _chosen(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, Bound]:
+        """The only overload that fits; where none does, the error of the only one that takes arguments of these kinds."""
+        fitting: list[tuple[Overload, Bound]] = []
+        refused: list[ArgumentError] = []
+        for overload in self._overloads:
+            try:
+                fitting.append((overload, overload.bind(positional, named)))
+            except ArgumentError as error:
+                refused.append(error)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            shown = "; ".join(str(overload) for overload, _ in fitting)
+            raise ArgumentError("R1004", f"{self.name}: more than one overload fits these arguments: {shown}")
+        meant = [error for error in refused if error.code not in _OTHER_KIND]
+        if len(meant) == 1:
+            raise meant[0]
+        reasons = "; ".join(f"{overload} ({error.message})" for overload, error in zip(self._overloads, refused, strict=True))
+        raise ArgumentError("R1004", f"{self.name}: no overload fits these arguments: {reasons}")
+
+
+def python_function(calls: Calls, module: str) -> Callable[..., Any]:
+    """A function that `help` shows as the program writes it."""
+
+    def call(*positional: Any, **named: Any) -> Any:
+        return calls.call(positional, named)
+
+    call.__name__ = call.__qualname__ = calls.name
+    call.__module__ = module
+    call.__doc__ = "\n".join(f"fn {signature_text(signature)}" for signature in calls.signatures)
+    if len(calls.signatures) == 1:
+        call.__signature__ = _python_signature(calls.signatures[0])  # type: ignore[attr-defined]
+    return call
+
+
+class _Written:
+    """An annotation that shows a type of the language as it is written."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _python_signature(signature: Signature) -> inspect.Signature:
+    def parameter(given: SignatureParameter) -> inspect.Parameter:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = inspect.Parameter.empty if given.default is None else _Written(literal(given.default))
+        return inspect.Parameter(given.name, kind, default=default, annotation=_Written(f"{'mut ' if given.mutable else ''}{given.type}"))
+
+    result = None if signature.result == check.NOTHING else _Written(str(signature.result))
+    return inspect.Signature([parameter(given) for given in signature.parameters], return_annotation=result)

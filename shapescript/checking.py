@@ -1,0 +1,40 @@
+"""Checking a file: all that `shapescript check` needs. Neither NumPy nor llvmlite is loaded here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from shapescript.compiler.check.checker import check_file
+from shapescript.compiler.check.program import Program
+from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
+from shapescript.runtime.host_numbers import checked_int
+
+LARGEST_DIM = 2**48
+
+
+def check(path: str | os.PathLike[str], dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
+    """What is wrong in a program, sorted by place; each has `.code`, `.message` and `.span`. An empty list: nothing.
+
+    dims: values in the place of those that the file declares. Raises ArgumentError R1004 or R1006 for one that is no size.
+    """
+    return list(checked_file(Path(path), dims).diagnostics)
+
+
+def checked_file(path: Path, dims: Mapping[str, int] | None) -> Program:
+    sizes = {name: checked_int(f"dims: {name}", value, 0, LARGEST_DIM) for name, value in (dims or {}).items()}
+    with stage("check"):
+        return check_file(path, sizes)
+
+
+@contextmanager
+def stage(name: str, span: Span | None = None) -> Iterator[None]:
+    """A mistake of the compiler's inside is reported as one, with its stage and the place in the program that was compiled."""
+    try:
+        yield
+    except (CompileError, InternalError, MemoryError):
+        raise
+    except Exception as error:
+        raise InternalError(name, f"{type(error).__name__}: {error}", span) from error

@@ -1,0 +1,155 @@
+"""The command line: run, check, build. Help and checking load neither NumPy nor llvmlite."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from shapescript.compiler.check.program import Program, Signature
+from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
+from shapescript.failures import BAD_USAGE, FAILED, OK, say, show, status_of, termination_as_exception
+
+STAGES = ("tree", "ir", "grad", "fused", "final", "llvm", "asm")
+STATUS_TEXT = """exit status: 0 done; 1 errors in the program or while it ran; 2 bad usage; 70 a mistake of the compiler;
+130 after Ctrl-C; 143 after SIGTERM"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; gives the exit status."""
+    with termination_as_exception():
+        doing = "command line"
+        try:
+            options = _parser().parse_args(arguments)
+            doing = options.command
+            status: int = options.action(options)
+            sys.stdout.flush()
+        except SystemExit as end:  # argparse: help, version, bad usage
+            return end.code if isinstance(end.code, int) else BAD_USAGE
+        except BaseException as error:  # whatever ends the command becomes text and a status
+            with contextlib.suppress(BrokenPipeError):
+                return status_of(error, doing)
+            return FAILED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("shapescript", description="Check, compile and run ShapeScript programs.", epilog=STATUS_TEXT, allow_abbrev=False)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and leave")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run a program's main", description="Check, compile and run a program: its function `main`.", allow_abbrev=False)
+    run.add_argument("--engine", choices=("native", "numpy"), default="native", help="numpy: the reference evaluator, the same bits slowly")
+    _add_dims(run)
+    run.add_argument("file", metavar="FILE", help="`run FILE --help` lists the arguments of its main")
+    run.add_argument("words", metavar="--name value", nargs=argparse.REMAINDER, help="arguments of main")
+    run.set_defaults(action=_run)
+
+    check = commands.add_parser("check", help="tell what is wrong in programs", description="Tell what is wrong in programs.", allow_abbrev=False)
+    _add_dims(check)
+    check.add_argument("files", metavar="FILE", nargs="+")
+    check.set_defaults(action=_check)
+
+    build = commands.add_parser("build", help="show a program at a stage of compiling", description="Show a program at a stage of compiling.", allow_abbrev=False)
+    build.add_argument("--emit", choices=STAGES, required=True, metavar="STAGE", help=f"one of {', '.join(STAGES)}")
+    build.add_argument("--entry", default="main", metavar="NAME", help="the function that is compiled (default: main)")
+    _add_dims(build)
+    build.add_argument("file", metavar="FILE")
+    build.set_defaults(action=_build)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from shapescript import __version__
+
+        print(f"shapescript {__version__}")
+        parser.exit()
+
+
+def _add_dims(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dim", dest="dims", metavar="NAME=N", type=_dim, action="append", default=[], help="a value for a dim of the program")
+
+
+def _dim(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    if not name or not value.isascii() or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"expected NAME=N, got {text!r}")
+    return name, int(value)
+
+
+# ---- commands
+
+def _check(options: argparse.Namespace) -> int:
+    from shapescript.checking import checked_file
+
+    found = [diagnostic for file in options.files for diagnostic in checked_file(Path(file), dict(options.dims)).diagnostics]
+    show(dict.fromkeys(found))
+    return FAILED if any(diagnostic.is_error for diagnostic in found) else OK
+
+
+def _run(options: argparse.Namespace) -> int:
+    from shapescript.main_arguments import HelpWanted, UsageError, help_text, parse_arguments
+
+    checked = _checked(options)
+    signature = _entry(checked, "main")
+    try:
+        arguments = parse_arguments(signature, options.words)
+    except HelpWanted:
+        print(help_text(signature, options.file))
+        return OK
+    except UsageError as error:
+        say(f"shapescript run {options.file}: error: {error}")
+        return BAD_USAGE
+
+    from shapescript.program import Program as Loaded
+    from shapescript.progress import Progress, is_terminal
+
+    progress = Progress(sys.stderr, is_terminal(sys.stderr))
+    program = Loaded(checked, Path(options.file), options.engine, progress)
+    try:
+        program.main(**arguments)
+    except BaseException:
+        progress.flush_logs()
+        raise
+    finally:
+        progress.close()
+    return OK
+
+
+def _build(options: argparse.Namespace) -> int:
+    from shapescript.emit import emitted
+
+    checked = None if options.emit == "tree" else _checked(options)
+    key = "" if checked is None else _entry(checked, options.entry).key
+    sys.stdout.write(emitted(options.emit, Path(options.file), checked, key))
+    return OK
+
+
+def _checked(options: argparse.Namespace) -> Program:
+    """Shows warnings. Raises CompileError where there are errors."""
+    from shapescript.checking import checked_file
+
+    checked = checked_file(Path(options.file), dict(options.dims))
+    if checked.module is None:
+        raise CompileError(checked.diagnostics)
+    show(checked.diagnostics)
+    return checked
+
+
+def _entry(checked: Program, name: str) -> Signature:
+    """The function of this name. Raises CompileError where there is none, or more than one."""
+    overloads = checked.functions.get(name, ())
+    if len(overloads) == 1:
+        return overloads[0]
+    known = ", ".join(checked.functions) or "none"
+    why = "several functions" if overloads else "no function"
+    code = "E0305" if overloads else "E0201"
+    raise CompileError(Diagnostic(code, f"{checked.path} declares {why} `{name}`; its functions are {known}", None))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

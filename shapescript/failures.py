@@ -1,0 +1,84 @@
+"""How the command line ends: exceptions as text and exit status, signals as exceptions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
+from shapescript.compiler.diagnostics.render import render_text
+from shapescript.runtime.errors import ShapeScriptError, cause_of
+
+OK, FAILED, BAD_USAGE, COMPILER_BUG, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+
+DEBUG_VARIABLE = "SHAPESCRIPT_DEBUG"
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what runs is left as after Ctrl-C."""
+
+
+@contextmanager
+def termination_as_exception() -> Iterator[None]:
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def show(diagnostics: Iterable[Diagnostic]) -> None:
+    found = tuple(diagnostics)
+    if found:
+        colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        say(render_text(found, colour))
+
+
+def status_of(error: BaseException, doing: str) -> int:
+    """Tell what went wrong; gives the exit status. `doing` is the stage that a mistake of the compiler's is put down to."""
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    match error:
+        case Terminated():
+            say("shapescript: terminated")
+            return TERMINATED
+        case KeyboardInterrupt():
+            say("shapescript: interrupted")
+            return INTERRUPTED
+        case BrokenPipeError():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit doesn't fail once more
+            return BROKEN_PIPE
+        case CompileError(diagnostics=diagnostics):
+            show(diagnostics)
+            return FAILED
+        case ShapeScriptError(code=code, message=message, span=span):
+            show([Diagnostic(code, message, span if isinstance(span, Span) else None)])
+            return FAILED
+        case MemoryError():
+            say("shapescript: error: out of memory")
+            return FAILED
+        case OSError():
+            say(f"shapescript: error: {error.filename or doing}: {cause_of(error)}")
+            return FAILED
+        case InternalError():
+            _report_bug(str(error))
+        case _:
+            _report_bug(str(InternalError(doing, f"{type(error).__name__}: {error}")))
+    return COMPILER_BUG
+
+
+def _report_bug(text: str) -> None:
+    say(f"shapescript: {text}")
+    say(f"This is a mistake of ShapeScript's, not of the program. {DEBUG_VARIABLE}=1 shows where it happened.")

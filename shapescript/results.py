@@ -1,0 +1,93 @@
+"""What a call gives back to Python: each result as a value of its own that nothing in the engine changes later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from shapescript.axes import Sizes, plain_symbol
+from shapescript.compiler.check import types as check
+from shapescript.compiler.ir.types import ModelType, substitute_model
+from shapescript.handles import optimiser_copy
+from shapescript.layouts import Layouts
+from shapescript.runtime.arrays import Array, canonical_nan
+from shapescript.runtime.layout import Layout
+from shapescript.runtime.model import Model
+from shapescript.runtime.record import Batch
+from shapescript.runtime.sinks import LogRecord
+
+Give = Callable[[Iterator[Any], Sizes], Any]  # takes the engine's values that make up one result
+
+
+def giver_for(type_: check.Type, layouts: Layouts) -> Give:
+    """How a result of this type is made. A function without results gives None, one with several a tuple."""
+    match type_:
+        case check.Tensor() | check.Scalar():
+            return _tensor(type_)
+        case check.Model(model):
+            models = _Concrete(model, layouts)
+            return lambda values, sizes: Model(models.layout(sizes), next(values))
+        case check.Optimiser(_, model):
+            models = _Concrete(model, layouts)
+            return lambda values, sizes: optimiser_copy(models.layout(sizes), next(values))
+        case check.Batch(record, axis):
+            made = layouts.declared_record(record)
+            fields = [(name, _tensor(check.batched(field, axis))) for name, field in record.fields]
+            return lambda values, sizes: Batch.of_checked(made, {name: give(values, sizes) for name, give in fields})
+        case check.Record(name, _, fields):
+            parts = [(field, _tensor(kind)) for field, kind in fields]
+            return lambda values, sizes: LogRecord(name, {field: give(values, sizes) for field, give in parts})
+        case check.Dataset():
+            return lambda values, sizes: next(values).dataset
+        case check.Handle():
+            return lambda values, sizes: next(values)
+        case check.Tuple(elements):
+            givers = [giver_for(element, layouts) for element in elements]
+            return (lambda values, sizes: tuple([give(values, sizes) for give in givers])) if givers else (lambda values, sizes: None)
+    raise ValueError(f"no result of type {type_}")
+
+
+def _tensor(type_: check.Tensor | check.Scalar) -> Give:
+    """An array, or Python's number for one without axes; NaNs are canonical."""
+    if isinstance(type_, check.Scalar) or not type_.axes:
+        return lambda values, sizes: _number(next(values))
+    leading = next((axis for axis in type_.axes if axis.leading), None)
+    symbol = plain_symbol(leading.size) if leading else None
+    if symbol is None:
+        return lambda values, sizes: _array(next(values))
+    return lambda values, sizes: _expanded(_array(next(values)), sizes.leading.get(symbol))
+
+
+def _number(value: Any) -> Any:
+    return math.nan if value != value else value
+
+
+def _array(value: Array) -> Array:
+    if value.dtype.kind == "f":
+        flat = value.reshape(-1)
+        total = np.vdot(flat, flat)  # NaN where there is one, in a tenth of the time that looking at each element takes
+        if total != total:
+            return canonical_nan(value)
+    return value
+
+
+def _expanded(array: Array, leading: tuple[int, ...] | None) -> Array:
+    return array if leading is None else array.reshape(*leading, *array.shape[1:])
+
+
+class _Concrete:
+    """The layouts of a result's model, one for each choice of its dims."""
+
+    def __init__(self, model: ModelType, layouts: Layouts) -> None:
+        self.model, self.layouts = model, layouts
+        self._made: dict[tuple[int | None, ...], Layout] = {}
+
+    def layout(self, sizes: Sizes) -> Layout:
+        key = tuple([sizes.evaluate(argument) for argument in self.model.arguments])
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self.layouts.layout(substitute_model(self.model, sizes.as_dims()))
+        return found

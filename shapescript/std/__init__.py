@@ -1,0 +1,1 @@
+"""The standard library, shipped as ShapeScript source."""

@@ -1,0 +1,85 @@
+"""Builds one native function around emitted code and calls it with NumPy arrays; arrays that fault when touched outside."""
+
+import ctypes
+import mmap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.ir as ir
+import numpy as np
+from numpy.typing import NDArray
+from shapescript.compiler.codegen import emit, environment, jit, target
+from shapescript.compiler.codegen.target import Target
+
+Array = NDArray[Any]
+ELEMENTS = {np.dtype(np.float32): emit.F32, np.dtype(np.float64): emit.F64, np.dtype(np.int64): emit.I64}
+
+
+def runnable_targets() -> list[Target]:
+    """The levels that this machine runs: two widths of vectors where it has them."""
+    host = target.host()
+    found = [host]
+    if host.is_x86:
+        found.append(target.x86_64_v3())
+        if host.lanes == 16:
+            found.append(target.x86_64_v4())
+    return found
+
+
+TARGETS = runnable_targets()
+
+
+def module_of(level: Target, kinds: Sequence[Any], body: Callable[[Any, Sequence[Any]], Any], result: Any = None) -> str:
+    """IR of a module with `entry(arguments)` that runs what `body(builder, arguments)` emits and returns what it gives."""
+    module = ir.Module()
+    fn = ir.Function(module, ir.FunctionType(result or emit.VOID, list(kinds)), "entry")
+    builder = ir.IRBuilder(fn.append_basic_block())
+    with environment.exact_environment(builder, level):
+        value = body(builder, fn.args)
+    builder.ret_void() if value is None else builder.ret(value)
+    return str(module)
+
+
+def native(level: Target, kinds: Sequence[Any], body: Callable[[Any, Sequence[Any]], Any], result: Any = None) -> Callable[..., Any]:
+    """The compiled function; arrays are passed by address, numbers as their kind says."""
+    types = {emit.PTR: ctypes.c_void_p, emit.I64: ctypes.c_int64, emit.I32: ctypes.c_int32, emit.F64: ctypes.c_double, emit.F32: ctypes.c_float}
+    code = jit.compile_module(module_of(level, kinds, body, result), level)
+    call = code.function("entry", [types[kind] for kind in kinds], types[result] if result else None)
+    return lambda *arguments: call(*(x.ctypes.data if isinstance(x, np.ndarray) else x for x in arguments))
+
+
+def same_bytes(x: Array, y: Array) -> bool:
+    """Equal shapes, element types and bits; NaN equals NaN."""
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    if x.dtype.kind != "f":
+        return bool((x == y).all())
+    word = {4: np.uint32, 8: np.uint64}[x.dtype.itemsize]
+    bits = np.ascontiguousarray(x).view(word) == np.ascontiguousarray(y).view(word)
+    return bool((bits | (np.isnan(x) & np.isnan(y))).all())
+
+
+class Fenced:
+    """Memory whose pages before and after can't be touched: an access outside it ends the process."""
+
+    def __init__(self, size: int) -> None:
+        page = mmap.PAGESIZE
+        self.room = -(-max(size, 1) // page) * page
+        self.map = mmap.mmap(-1, self.room + 2 * page)
+        self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        protect = ctypes.CDLL(None, use_errno=True).mprotect
+        protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for address in (self.start, self.start + page + self.room):
+            assert protect(address, page, 0) == 0
+        self.bytes = np.frombuffer(self.map, np.uint8)[page : page + self.room]
+
+
+def fenced(array: Array, at_end: bool) -> Array:
+    """A copy with the same strides that ends (or begins) at memory that can't be touched."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    span = high - low if array.size else 0
+    memory = Fenced(span)
+    start = memory.room - span if at_end else 0
+    copy = np.ndarray(array.shape, array.dtype, memory.bytes[start : start + span] if span else bytearray(8), 0, array.strides)
+    copy[...] = array
+    return copy

@@ -1,0 +1,4 @@
+# expect: E0106 at 3:1
+
+fn f(x: int) -> int:
+return x

@@ -1,0 +1,3 @@
+# expect: E0108 at 3:11
+
+dim In = 3)

@@ -1,0 +1,4 @@
+# expect: E0121 at 3:1
+
+def f(x):
+    return x

@@ -1,0 +1,4 @@
+# expect: E0115 at 4:17
+
+fn f(x: int) -> bool:
+    return g((x = 3))

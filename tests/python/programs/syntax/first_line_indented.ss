@@ -1,0 +1,3 @@
+# expect: E0105 at 3:3
+
+  dim In = 64

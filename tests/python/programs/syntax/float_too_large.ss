@@ -1,0 +1,3 @@
+# expect: E0110 at 3:13
+
+const Big = 1e999

@@ -1,0 +1,4 @@
+# expect: E0101 at 4:5
+
+dim In = 64
+dim Größe = 3

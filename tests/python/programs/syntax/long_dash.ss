@@ -1,0 +1,3 @@
+# expect: E0101 at 3:13
+
+dim In = 64 − 1

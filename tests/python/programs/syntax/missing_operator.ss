@@ -1,0 +1,4 @@
+# expect: E0100 at 4:14
+
+fn f(x: int, y: int) -> int:
+    return x y

@@ -1,0 +1,4 @@
+# expect: E0114 at 3:11
+
+model Line
+    slope: [D]

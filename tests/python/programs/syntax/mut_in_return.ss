@@ -1,0 +1,4 @@
+# expect: E0127 at 4:12
+
+fn f(m: M) -> M:
+    return mut m

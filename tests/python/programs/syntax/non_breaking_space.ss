@@ -1,0 +1,3 @@
+# expect: E0101 at 3:9
+
+dim In = 64

@@ -1,0 +1,4 @@
+# expect: E0120 at 4:14
+
+fn f(y: [n]) -> []:
+    return y[1..]

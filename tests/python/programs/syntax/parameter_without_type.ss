@@ -1,0 +1,4 @@
+# expect: E0126 at 3:6
+
+fn f(x, y: int):
+    return

@@ -1,0 +1,4 @@
+# expect: E0103 at 4:1
+
+fn f() -> int:
+	return 1

@@ -1,0 +1,6 @@
+# expect: E0122 at 4:5
+
+fn f():
+    """Does
+    nothing."""
+    return

@@ -1,0 +1,5 @@
+# expect: E0121 at 4:5
+
+fn f():
+    try:
+        g()

@@ -1,0 +1,3 @@
+# expect: E0100 at 3:9
+
+import a, b

@@ -1,0 +1,3 @@
+# expect: E0109 at 3:10
+
+dim In = 1_000

@@ -1,0 +1,277 @@
+"""Products by the tiled kernel, byte for byte against one chain of fused multiply-adds per element."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_harness import ELEMENTS, TARGETS, Array, fenced, native, same_bytes
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.contraction import (
+    BatchAxis,
+    Contraction,
+    Epilogue,
+    Share,
+    emit_contraction,
+    emit_pack_right,
+    packed_bytes,
+    panel_count,
+    plan_contraction,
+    scratch_bytes,
+)
+from shapescript.compiler.codegen.emit import I64, PTR
+from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.numerics.fma import fma
+
+NUMBERS = ("m", "n", "k", "a_row", "a_k", "b_k", "b_column", "c_row")
+LAYOUTS = ("rows", "transposed", "gathered")
+each_target = pytest.mark.parametrize("level", TARGETS, ids=lambda level: level.name)
+
+
+def chains(a: Array, right: Array) -> Array:
+    """C by definition: chains over blocks of 4096 k from +0.0, adjacent blocks added, an odd one goes up unchanged."""
+    k, blocks = a.shape[1], []
+    for start in range(0, max(k, 1), 4096):
+        total = np.zeros((a.shape[0], right.shape[1]), a.dtype)
+        for i in range(start, min(k, start + 4096)):
+            x, y = a[:, i, None], right[None, i, :]
+            total = total + x * y if a.dtype.kind == "i" else fma(np.ascontiguousarray(x), np.ascontiguousarray(y), total)
+        blocks.append(total)
+    while len(blocks) > 1:
+        blocks = [blocks[i] + blocks[i + 1] if i + 1 < len(blocks) else blocks[i] for i in range(0, len(blocks), 2)]
+    return blocks[0]
+
+
+def numbers(shape: tuple[int, int], dtype: Any, seed: int) -> Array:
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "i":
+        return rng.integers(-(1 << 40), 1 << 40, shape)
+    return (rng.standard_normal(shape) * 2.0 ** rng.integers(-3, 4, shape)).astype(dtype)
+
+
+def operands(m: int, n: int, k: int, layout: str, dtype: Any, left: str = "rows") -> tuple[Array, Array]:
+    a, right = numbers((m, k), dtype, m + 3 * k), numbers((k, n), dtype, n + 5 * k)
+    if left == "transposed":
+        a = np.ascontiguousarray(a.T).T
+    if layout == "transposed":
+        right = np.ascontiguousarray(right.T).T
+    if layout == "gathered":
+        right = np.repeat(right, 3, axis=1)[:, ::3]
+    return a, right
+
+
+def shape_of(a: Array, right: Array, values: dict[str, Any] | None = None) -> Contraction:
+    size = a.itemsize
+    (a_row, a_k), (b_k, b_column) = ([stride // size for stride in array.strides] for array in (a, right))
+    found = {"m": a.shape[0], "n": right.shape[1], "k": a.shape[1], "a_row": a_row, "a_k": a_k, "b_k": b_k, "b_column": b_column,
+             "c_row": right.shape[1]}
+    return Contraction(ELEMENTS[a.dtype], **{**found, **(values or {})})
+
+
+def add_column(b: Any, captured: Any, value: Any, place: Any) -> Any:
+    """C(row, column) + row + bias[column]."""
+    element, lanes = value.type.element, value.type.count
+    bias = emit.load(b, emit.at(b, captured[0], place.column, element), element, lanes, place.mask)
+    row = emit.splat(b, b.sitofp(place.row, element), lanes)
+    return b.fadd(b.fadd(value, row), bias)
+
+
+def multiply(level: Target, a: Array, right: Array, run_time: tuple[str, ...] = (), *, bias: Array | None = None, inline: bool = True,
+             prepacked: bool = False) -> Array:
+    """C by the kernel, with the numbers named `run_time` as arguments; scratch and C are fenced on both sides by values that must stay."""
+    static = shape_of(a, right)
+    values = [getattr(static, name) for name in NUMBERS]
+    sizes: list[int] = []
+
+    def body(b: Any, arguments: Any) -> None:
+        given = dict(zip(NUMBERS, arguments[6:], strict=True))
+        shape = shape_of(a, right, {name: given[name] for name in run_time})
+        epilogue = Epilogue(add_column, (arguments[4],), inline) if bias is not None else None
+        here = arguments[1]
+        if prepacked:
+            emit_pack_right(b, level, shape, here, arguments[5])
+            here, shape = arguments[5], Contraction(**{**vars(shape), "prepacked": True})
+            sizes.append(packed_bytes(level, static))
+        plan = plan_contraction(level, shape)
+        sizes.insert(0, scratch_bytes(level, static, epilogue=epilogue, plan=plan))
+        counted = emit.size(scratch_bytes(level, shape, b, epilogue=epilogue))
+        emit.store(b, counted, arguments[3], align=8)
+        emit_contraction(b, level, shape, arguments[0], here, arguments[2], arguments[3], epilogue=epilogue)
+
+    call = native(level, [PTR] * 6 + [I64] * len(NUMBERS), body)
+    c = np.full((a.shape[0] + 2, right.shape[1]), 77, a.dtype)
+    scratch = np.full(sizes[0] // 8 + 9, -1)
+    packed = np.full((sizes[1] if prepacked else 0) // 8 + 8, -1)
+    bias = bias if bias is not None else np.zeros(1, a.dtype)
+    call(fenced(a, True), fenced(right, True), c[1:], scratch[1:], fenced(bias, True), packed, *values)
+    assert (c[0] == 77).all() and (c[-1] == 77).all()
+    assert (scratch[sizes[0] // 8 + 1 + (sizes[0] == 0):] == -1).all() and (packed[-8:] == -1).all()
+    return c[1:-1]
+
+
+SHAPES = [(1, 1, 1), (0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 33, 20), (7, 5, 3), (10, 128, 64), (33, 50, 19), (64, 10, 128), (2, 100, 1)]
+
+
+@each_target
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+def test_every_size_and_layout_with_static_and_run_time_numbers(level: Target, layout: str, sizes: tuple[int, int, int]) -> None:
+    a, right = operands(*sizes, layout, np.float32)
+    expected = chains(a, right)
+    for run_time in ((), ("m",), ("k",), NUMBERS):
+        assert same_bytes(multiply(level, a, right, run_time), expected), run_time
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_other_element_types(level: Target, dtype: Any) -> None:
+    for layout, run_time in product(LAYOUTS, ((), ("n", "c_row"), NUMBERS)):
+        a, right = operands(13, 21, 30, layout, dtype, "transposed")
+        assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (layout, run_time)
+
+
+@each_target
+def test_random_sizes(level: Target) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(12):
+        m, n, k = (int(size) for size in rng.integers(0, 90, 3))
+        layout, left = LAYOUTS[rng.integers(3)], ("rows", "transposed")[rng.integers(2)]
+        run_time = tuple(name for name in NUMBERS if rng.integers(2))
+        a, right = operands(m, n, k, layout, np.float32, left)
+        assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (m, n, k, layout, left, run_time)
+
+
+@each_target
+@pytest.mark.parametrize("k", [513, 1025, 4095, 4096, 4097, 9000, 4096 * 6])
+def test_blocks_of_4096_steps(level: Target, k: int) -> None:
+    a, right = operands(3, 20, k, "rows", np.float32, "transposed")
+    expected, bias = chains(a, right), numbers((20, 1), np.float32, 5)[:, 0]
+    with_bias = expected + np.arange(3, dtype=np.float32)[:, None] + bias
+    for run_time in ((), ("k",)):
+        assert same_bytes(multiply(level, a, right, run_time), expected)
+        for inline in (True, False):
+            assert same_bytes(multiply(level, a, right, run_time, bias=bias, inline=inline), with_bias)
+
+
+@each_target
+def test_blocks_of_other_layouts(level: Target) -> None:
+    for layout, dtype in (("transposed", np.float32), ("gathered", np.float32), ("rows", np.float64)):
+        a, right = operands(5, 9, 8200, layout, dtype)
+        assert same_bytes(multiply(level, a, right, ("k",)), chains(a, right))
+
+
+@each_target
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("sizes", [(9, 50, 7), (4, 3, 0), (1, 1, 1), (0, 5, 2)], ids=str)
+def test_an_epilogue_sees_every_element_once_at_its_place(level: Target, sizes: tuple[int, int, int], inline: bool) -> None:
+    a, right = operands(*sizes, "transposed", np.float32)
+    bias = numbers((sizes[1], 1), np.float32, 5)[:, 0]
+    expected = (chains(a, right) + np.arange(sizes[0], dtype=np.float32)[:, None]) + bias
+    for run_time in ((), ("m",), NUMBERS):
+        assert same_bytes(multiply(level, a, right, run_time, bias=bias, inline=inline), expected)
+
+
+@each_target
+def test_an_epilogue_may_store_for_itself(level: Target) -> None:
+    a, right = operands(5, 37, 6, "rows", np.float32)
+    shape = shape_of(a, right)
+
+    def store_doubled(b: Any, captured: Any, value: Any, place: Any) -> None:
+        cell = emit.at(b, captured[0], b.add(b.mul(place.row, I64(37)), place.column), emit.F32)
+        emit.store(b, b.fadd(value, value), cell, place.mask)
+
+    def body(b: Any, arguments: Any) -> None:
+        emit_contraction(b, level, shape, arguments[0], arguments[1], arguments[2], arguments[2], epilogue=Epilogue(store_doubled, (arguments[3],)))
+
+    out = np.zeros((5, 37), np.float32)
+    native(level, [PTR] * 4, body)(a, right, 0, fenced(out, True))
+    memory = fenced(out, True)
+    native(level, [PTR] * 4, body)(a, right, 0, memory)
+    assert same_bytes(memory, chains(a, right) * np.float32(2))
+
+
+@each_target
+def test_right_operand_packed_once(level: Target) -> None:
+    for layout, sizes, run_time in product(LAYOUTS, ((1, 70, 33), (12, 10, 600)), ((), ("m",), ("n", "c_row", "k"))):
+        a, right = operands(*sizes, layout, np.float32)
+        assert same_bytes(multiply(level, a, right, run_time, prepacked=True), chains(a, right)), (layout, sizes, run_time)
+
+
+@each_target
+def test_left_operand_packed_when_its_rows_are_far_apart(level: Target) -> None:
+    wide = numbers((20, 1100), np.float32, 1)
+    for m in (64, 45):
+        a, right = wide[:, :m].T, numbers((20, 100), np.float32, 2)
+        assert plan_contraction(level, shape_of(a, right)).pack_left
+        assert same_bytes(multiply(level, a, right), chains(a, right))
+        assert same_bytes(multiply(level, a, right, ("k",)), chains(a, right))
+
+
+@each_target
+def test_distant_rows_of_the_right_operand_are_copied(level: Target) -> None:
+    right = numbers((20, 1500), np.float32, 1)[:, :70]
+    a = numbers((40, 20), np.float32, 2)
+    assert plan_contraction(level, shape_of(a, right)).right.value == "copied"
+    assert same_bytes(multiply(level, a, right), chains(a, right))
+
+
+@each_target
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_shares_give_the_same_bytes(level: Target, workers: int) -> None:
+    a, right = operands(50, 130, 40, "transposed", np.float32)
+    shape = shape_of(a, right)
+    plan = plan_contraction(level, shape)
+    panels = panel_count(plan, 130)
+    assert isinstance(panels, int)
+    rows = [min(50, -(-50 * w // workers // plan.rows) * plan.rows) for w in range(workers + 1)]
+    columns = [panels * w // workers for w in range(workers + 1)]
+
+    def body(b: Any, arguments: Any) -> None:
+        for share in (*(Share(rows[w], rows[w + 1], 0, panels) for w in range(workers)), *(Share(0, 50, columns[w], columns[w + 1]) for w in range(workers))):
+            emit_contraction(b, level, shape, *arguments, epilogue=None, share=share)
+
+    scratch = np.zeros(scratch_bytes(level, shape), np.uint8)
+    c = np.zeros((50, 130), np.float32)
+    native(level, [PTR] * 4, body)(a, right, c, scratch)
+    assert same_bytes(c, chains(a, right))
+
+
+@each_target
+def test_batches(level: Target) -> None:
+    a, right = numbers((6, 5 * 7), np.float32, 1).reshape(2, 3, 5, 7), numbers((3, 7 * 9), np.float32, 2).reshape(3, 7, 9)
+    shape = shape_of(a[0, 0], right[0])
+
+    def plus_batch(b: Any, _: Any, value: Any, place: Any) -> Any:
+        index = b.add(b.mul(place.batch[0], I64(3)), place.batch[1])
+        return b.fadd(value, emit.splat(b, b.sitofp(index, emit.F32), value.type.count))
+
+    def body(b: Any, arguments: Any) -> None:
+        batch = [BatchAxis(2, 105, 0, 135), BatchAxis(arguments[4], 35, 63, 45)]
+        emit_contraction(b, level, shape, *arguments[:4], epilogue=Epilogue(plus_batch), batch=batch)
+
+    c = np.zeros((2, 3, 5, 9), np.float32)
+    native(level, [PTR] * 4 + [I64], body)(a, right, c, np.zeros(9999), 3)
+    for i, j in np.ndindex(2, 3):
+        assert same_bytes(c[i, j], chains(a[i, j], right[j]) + np.float32(3 * i + j))
+
+
+@each_target
+def test_special_values_pass_through(level: Target) -> None:
+    a, right = operands(9, 20, 12, "rows", np.float32)
+    a[0, 3], a[1, 2], a[2, 5], a[3] = np.inf, np.nan, -0.0, -0.0
+    right[4, 7], right[5, 1] = 2.0**-140, np.inf
+    with np.errstate(all="ignore"):
+        expected = chains(a, right)
+    assert same_bytes(multiply(level, a, right), expected)
+
+
+def test_equal_products_share_a_kernel() -> None:
+    import llvmlite.ir as ir
+
+    module = ir.Module()
+    fn = ir.Function(module, ir.FunctionType(emit.VOID, [PTR] * 4 + [I64]), "entry")
+    b = ir.IRBuilder(fn.append_basic_block())
+    for m in (fn.args[4], b.add(fn.args[4], I64(1))):
+        emit_contraction(b, TARGETS[0], Contraction(emit.F32, m, 20, 30, 30, 1, 20, 1, 20), *fn.args[:4])
+    b.ret_void()
+    assert len(module.functions) == 2 + len([f for f in module.functions if f.name.startswith("llvm.")])
