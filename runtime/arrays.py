@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .errors import ArgumentError, cause_of
+from shapescript.runtime.errors import ArgumentError, cause_of
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -26,7 +25,7 @@ NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def aligned(nbytes: int) -> Bytes:
-    """`nbytes` bytes of zeros whose address is a multiple of 64."""
+    """`nbytes` bytes of zeros, the first at an address that is a multiple of 64."""
     room = np.zeros(nbytes + ALIGNMENT, np.uint8)
     start = -address_of(room) % ALIGNMENT
     return room[start : start + nbytes]

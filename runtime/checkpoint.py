@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .entries import FACTS, VERSION, encode
-from .errors import CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
-from .files import replace_file
-from .pickle_reader import RefusedPickleError
-from .sinks import LogSink
-from .torch_format import read_torch, write_torch
-from .zip_reader import DamagedArchiveError, TruncatedArchiveError
+from shapescript.runtime.entries import FACTS, VERSION, encode
+from shapescript.runtime.errors import CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
+from shapescript.runtime.files import replace_file
+from shapescript.runtime.pickle_reader import RefusedPickleError
+from shapescript.runtime.sinks import LogSink
+from shapescript.runtime.torch_format import read_torch, write_torch
+from shapescript.runtime.zip_reader import DamagedArchiveError, TruncatedArchiveError
 
 PathLike = str | os.PathLike[str]
 

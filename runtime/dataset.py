@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
 import numpy as np
-
-from shapescript.compiler.numerics.permutation import order
-
-from .arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy
-from .errors import DataError
-from .host_numbers import checked_int, checked_seed
-from .record import Batch, RecordType, checked_columns
+from shapescript.compiler.numerics.random import order
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy
+from shapescript.runtime.errors import DataError
+from shapescript.runtime.host_numbers import checked_int, checked_seed
+from shapescript.runtime.record import Batch, RecordType, checked_columns
 
 ROWS_AHEAD = 1 << 16  # computing a part of an order has a cost of its own, so batches share one
 

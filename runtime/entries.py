@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from .arrays import Array, usable_array
-from .dataset import Dataset
-from .errors import ArgumentError, ArgumentValueError
-from .host_numbers import checked_int
-from .mode import EvalMode, Mode, Train
-from .model import Model
-from .optimiser import AdamW
-from .pickle_writer import STORAGE_CLASSES
-from .sinks import LogSink
+from shapescript.runtime.arrays import Array, usable_array
+from shapescript.runtime.dataset import Dataset
+from shapescript.runtime.errors import ArgumentError, ArgumentValueError
+from shapescript.runtime.host_numbers import checked_int
+from shapescript.runtime.mode import EvalMode, Mode, Train
+from shapescript.runtime.model import Model
+from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.pickle_writer import STORAGE_CLASSES
+from shapescript.runtime.sinks import LogSink
 
 FACTS = "shapescript"
 VERSION = 1

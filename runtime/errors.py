@@ -58,7 +58,7 @@ class DataError(ShapeScriptError, ValueError):
     """A dataset without examples or batches (R1102), a data file that is damaged or doesn't fit its record (R1202)."""
 
 
-class DataFileMissing(DataError, FileNotFoundError):  # noqa: N818
+class DataFileMissing(DataError, FileNotFoundError):
     """A data file that isn't there (R1201)."""
 
     def __init__(self, code: str, message: str, *, filename: str | None = None) -> None:
@@ -97,7 +97,7 @@ class CheckpointError(ShapeScriptError):
         self.found = found
 
 
-class CheckpointMissing(CheckpointError, FileNotFoundError):  # noqa: N818
+class CheckpointMissing(CheckpointError, FileNotFoundError):
     """A checkpoint that isn't there (R1301)."""
 
     def __init__(self, code: str, message: str, *, filename: str | None = None) -> None:
@@ -105,7 +105,7 @@ class CheckpointMissing(CheckpointError, FileNotFoundError):  # noqa: N818
         self.errno, self.filename = errno.ENOENT, filename
 
 
-class CheckpointUnwritable(CheckpointError, OSError):  # noqa: N818
+class CheckpointUnwritable(CheckpointError, OSError):
     """A checkpoint that can't be written (R1304); what was at its path is still there."""
 
     def __init__(self, code: str, message: str, *, number: int | None = None, filename: str | None = None) -> None:

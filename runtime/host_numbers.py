@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from .errors import ArgumentError, ArgumentValueError
+from shapescript.runtime.errors import ArgumentError, ArgumentValueError
 
 LARGEST_INT = 2**63 - 1
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .errors import CheckpointError, LogError, cause_of
-from .files import free_name, sync_folder, write_all
-from .log_lines import Position, encode_line
-from .sinks import LogSink
+from shapescript.runtime.errors import CheckpointError, LogError, cause_of
+from shapescript.runtime.files import free_name, sync_folder, write_all
+from shapescript.runtime.log_lines import Position, encode_line
+from shapescript.runtime.sinks import LogSink
 
 
 class JsonLinesSink(LogSink):

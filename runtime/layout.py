@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from .arrays import ALIGNMENT, NUMPY_DTYPES, Array, Bytes, ElementType, aligned, axes_text, sizes
+from shapescript.runtime.arrays import ALIGNMENT, NUMPY_DTYPES, Array, Bytes, ElementType, aligned, axes_text, sizes
 
 __all__ = ["Layout", "Leaf", "Start", "Tree", "aligned"]
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
-
-from .arrays import canonical_nan
-from .errors import ArgumentError, CheckpointError
+from shapescript.runtime.arrays import canonical_nan
+from shapescript.runtime.errors import ArgumentError, CheckpointError
 
 HASH_BYTES = 16
 

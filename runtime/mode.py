@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-
-from .arrays import Words
-from .host_numbers import checked_int, checked_seed
+from shapescript.runtime.arrays import Words
+from shapescript.runtime.host_numbers import checked_int, checked_seed
 
 EVAL_KIND, TRAIN_KIND = 0, 1
 _KIND, _SEED, _DRAWS = range(3)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
-
-from .arrays import ALIGNMENT, Array, Bytes, address_of, aligned, canonical_nan, check_dtype, check_shape, usable_array
-from .errors import ArgumentError, did_you_mean
-from .layout import Layout, Leaf, Tree
-from .starts import start_array
-from .state import fitting_arrays
+from shapescript.runtime.arrays import ALIGNMENT, Array, Bytes, address_of, aligned, canonical_nan, check_dtype, check_shape, usable_array
+from shapescript.runtime.errors import ArgumentError, ArgumentValueError, did_you_mean
+from shapescript.runtime.host_numbers import checked_seed
+from shapescript.runtime.layout import Layout, Leaf, Tree
+from shapescript.runtime.starts import start_array
+from shapescript.runtime.state import fitting_arrays
 
 
 class SubModel:
@@ -164,17 +164,25 @@ class Model(SubModel):
 
 
 def initialise(layout: Layout, seed: int) -> Model:
-    """A model at its start. A parameter's numbers depend on the seed and its dotted name alone (exactness, rule 6)."""
+    """A model at its start. A parameter's numbers depend on the seed and its dotted name alone (exactness, rule 6).
+
+    Raises ArgumentError R1004 unless seed is an int from 0 to 2**63-1, and for an initialiser's numbers that can't be, such as
+    a uniform start whose bounds are in the wrong order.
+    """
+    checked = checked_seed("seed", seed)
     model = Model(layout)
     for leaf in layout:
-        np.copyto(layout.view(model.buffer, leaf.name), start_array(leaf, seed))
+        try:
+            np.copyto(layout.view(model.buffer, leaf.name), start_array(leaf, checked))
+        except ValueError as error:
+            raise ArgumentValueError("R1004", f"{layout.model_name}.{leaf.name}: it can't start with {error}") from error
     return model
 
 
 def check_buffer(layout: Layout, buffer: Bytes) -> None:
     """Raise ValueError unless native code can use the buffer for this layout."""
     fits = buffer.dtype == np.uint8 and buffer.shape == (layout.nbytes,) and buffer.flags.c_contiguous and buffer.flags.writeable
-    if not fits or address_of(buffer) % ALIGNMENT:
+    if not fits or (layout.nbytes and address_of(buffer) % ALIGNMENT):
         raise ValueError(f"{layout.model_name} needs a writable buffer of {layout.nbytes} bytes at a multiple of {ALIGNMENT}")
 
 

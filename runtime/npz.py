@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-
-from .arrays import Array
-from .dataset import Dataset
-from .errors import ArgumentError, DataError, DataFileMissing, cause_of, did_you_mean
-from .record import RecordType
+from shapescript.runtime.arrays import Array
+from shapescript.runtime.dataset import Dataset
+from shapescript.runtime.errors import ArgumentError, DataError, DataFileMissing, cause_of, did_you_mean
+from shapescript.runtime.record import RecordType
 
 MOST_DEFLATED = 1032  # bytes that one byte of a deflated stream can stand for at most (zlib's technical details)
 

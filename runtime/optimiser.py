@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Literal, NoReturn
 
 import numpy as np
-
-from .arrays import Array, Bytes, Words, address_of, aligned
-from .errors import ArgumentError
-from .host_numbers import checked_float, checked_int
-from .layout import Layout
-from .model import Model, check_buffer
+from shapescript.runtime.arrays import Array, Bytes, Words, address_of, aligned
+from shapescript.runtime.errors import ArgumentError
+from shapescript.runtime.host_numbers import checked_float, checked_int
+from shapescript.runtime.layout import Layout
+from shapescript.runtime.model import Model, check_buffer
 
 MomentName = Literal["first", "second"]
 

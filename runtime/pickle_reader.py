@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-
-from .arrays import Array
-from .pickle_writer import STORAGE_CLASSES
+from shapescript.runtime.arrays import Array
+from shapescript.runtime.pickle_writer import STORAGE_CLASSES
 
 _LONGEST_INT = 16  # bytes
 

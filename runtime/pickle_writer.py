@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
-from .arrays import Array
+from shapescript.runtime.arrays import Array
 
 STORAGE_CLASSES = {
     "float32": "FloatStorage",

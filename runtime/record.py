@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .arrays import Array, ElementType, aligned_copy, axes_text, check_dtype, check_shape, sizes, usable_array
-from .errors import ArgumentError, did_you_mean
+from shapescript.runtime.arrays import Array, ElementType, aligned_copy, axes_text, check_dtype, check_shape, sizes, usable_array
+from shapescript.runtime.errors import ArgumentError, did_you_mean
 
 BATCH_AXIS = "b"
 

@@ -9,18 +9,26 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-
-from .arrays import NUMPY_DTYPES, Array, ElementType, aligned_copy, axes_text, canonical_nan, dtype_mismatch, shape_mismatch
-from .checkpoint import Checkpoint, PathLike, read_checkpoint
-from .dataset import Dataset
-from .entries import encode_dataset, encode_entry, encode_mode
-from .errors import ArgumentError, CheckpointError, CheckpointErrorKind, did_you_mean
-from .layout import Layout, Leaf
-from .mode import Mode, Train
-from .model import Model
-from .optimiser import AdamW
-from .sinks import LogSink
-from .state import check_axes, fitting_arrays
+from shapescript.runtime.arrays import (
+    NUMPY_DTYPES,
+    Array,
+    ElementType,
+    aligned_copy,
+    axes_text,
+    canonical_nan,
+    dtype_mismatch,
+    shape_mismatch,
+)
+from shapescript.runtime.checkpoint import Checkpoint, PathLike, read_checkpoint
+from shapescript.runtime.dataset import Dataset
+from shapescript.runtime.entries import encode_dataset, encode_entry, encode_mode
+from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointErrorKind, did_you_mean
+from shapescript.runtime.layout import Layout, Leaf
+from shapescript.runtime.mode import Mode, Train
+from shapescript.runtime.model import Model
+from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.sinks import LogSink
+from shapescript.runtime.state import check_axes, fitting_arrays
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NoReturn
 
-from .errors import CheckpointError, did_you_mean
-from .log_lines import Position, encode_line, plain_value
+from shapescript.runtime.errors import CheckpointError, did_you_mean
+from shapescript.runtime.log_lines import Position, encode_line, plain_value
 
 
 class LogSink(ABC):

@@ -1,7 +1,27 @@
+"""What parameters start with: initialisers as arrays of random numbers that depend on seed and name alone."""
+
+from __future__ import annotations
+
 import numpy as np
+from shapescript.compiler.numerics.random import start_normal, start_uniform
+from shapescript.compiler.numerics.scalar import F32, F64
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array
+from shapescript.runtime.layout import Leaf
 
-from .arrays import NUMPY_DTYPES
+_KINDS = {"f32": F32, "f64": F64}
 
 
-def start_array(leaf, seed):
-    return np.random.default_rng(seed).standard_normal(leaf.shape).astype(NUMPY_DTYPES[leaf.dtype])
+def start_array(leaf: Leaf, seed: int) -> Array:
+    """The leaf's start, with its shape and dtype. Raises ValueError for bounds or a deviation that can't be."""
+    start = leaf.start
+    match start.kind:
+        case "uniform":
+            return start_uniform(seed, leaf.name, leaf.count, start.a, start.b, kind=_KINDS[leaf.dtype]).reshape(leaf.shape)
+        case "normal":
+            return start_normal(seed, leaf.name, leaf.count, start.a, start.b, kind=_KINDS[leaf.dtype]).reshape(leaf.shape)
+        case "ones":
+            return np.ones(leaf.shape, NUMPY_DTYPES[leaf.dtype])
+        case "zeros":
+            return np.zeros(leaf.shape, NUMPY_DTYPES[leaf.dtype])
+        case "constant":
+            return np.full(leaf.shape, start.a, NUMPY_DTYPES[leaf.dtype])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .arrays import NUMPY_DTYPES, Array, axes_text, dtype_mismatch, shape_mismatch, usable_array
-from .errors import ArgumentError, CheckpointError, did_you_mean
-from .layout import Leaf
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, axes_text, dtype_mismatch, shape_mismatch, usable_array
+from shapescript.runtime.errors import ArgumentError, CheckpointError, did_you_mean
+from shapescript.runtime.layout import Leaf
 
 _LISTED_NAMES = 5
 

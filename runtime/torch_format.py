@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
-from .arrays import canonical_nan
-from .pickle_reader import RefusedPickleError, read_pickle
-from .pickle_writer import pickled
-from .zip_reader import DamagedArchiveError, ZipReader
-from .zip_writer import ZipWriter
+from shapescript.runtime.arrays import canonical_nan
+from shapescript.runtime.pickle_reader import RefusedPickleError, read_pickle
+from shapescript.runtime.pickle_writer import pickled
+from shapescript.runtime.zip_reader import DamagedArchiveError, ZipReader
+from shapescript.runtime.zip_writer import ZipWriter
 
 _ROOT = "archive"
 _VERSION, _NEWEST_VERSION = b"3\n", 10

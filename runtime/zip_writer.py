@@ -6,8 +6,8 @@ import struct
 import zlib
 from typing import BinaryIO
 
-from . import zip_format as z
-from .arrays import ALIGNMENT
+from shapescript.runtime import zip_format as z
+from shapescript.runtime.arrays import ALIGNMENT
 
 _PADDING_EXTRA = 0x4246  # "FB", as PyTorch marks its padding
 _VERSION, _VERSION64 = 20, 45

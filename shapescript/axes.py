@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from shapescript.compiler.check.types import Axis
 from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, dim, evaluate, of
@@ -11,21 +10,27 @@ from shapescript.runtime.arrays import sizes as shape_text
 from shapescript.runtime.errors import ArgumentError
 
 
-class Disagreement(Exception):
+class DisagreementError(Exception):
     """Two arguments give one size two values. The message is made later, from all arguments."""
 
 
-@dataclass(slots=True)
 class Sizes:
-    """What a call's arguments say of its sizes. `leading` holds the shape that each `..s` stands for."""
+    """What a call's arguments say of its sizes.
 
-    values: dict[Symbol, int] = field(default_factory=dict)
-    leading: dict[Symbol, tuple[int, ...]] = field(default_factory=dict)
-    open: list[tuple[str, Size, int]] = field(default_factory=list)  # argument, its size as written, the size found
+    `leading` holds the shape that each `..s` stands for; `open` are sizes to be worked out: the argument, its size as written, the
+    size found.
+    """
+
+    __slots__ = ("leading", "open", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[Symbol, int] = {}
+        self.leading: dict[Symbol, tuple[int, ...]] = {}
+        self.open: list[tuple[str, Size, int]] = []
 
     def bind(self, symbol: Symbol, size: int) -> None:
         if self.values.setdefault(symbol, size) != size:
-            raise Disagreement
+            raise DisagreementError
 
     def value_of(self, symbol: Symbol) -> int | None:
         return self.values.get(symbol, symbol.value)
@@ -100,7 +105,7 @@ class Shape:
                 self.others.append((place, axis.size))
 
     def bind(self, shape: tuple[int, ...], sizes: Sizes) -> None:
-        """Raises ArgumentError R1002 for a shape that doesn't fit, Disagreement for a size that another argument gives otherwise.
+        """Raises ArgumentError R1002 for a shape that doesn't fit, DisagreementError for a size that another argument gives otherwise.
 
         `shape` has one entry for each axis (see `collapsed`).
         """
@@ -111,7 +116,7 @@ class Shape:
                 raise self.wrong_size(shape)
         for place, symbol in self.symbols:
             if sizes.values.setdefault(symbol, shape[place]) != shape[place]:
-                raise Disagreement
+                raise DisagreementError
         for place, size in self.others:
             sizes.open.append((self.name, size, shape[place]))
 
@@ -124,7 +129,7 @@ class Shape:
             raise self.wrong_rank(shape)
         symbol = plain_symbol(self.leading.size)
         if symbol is not None and sizes.leading.setdefault(symbol, shape[:count]) != shape[:count]:
-            raise Disagreement
+            raise DisagreementError
         total = 1
         for size in shape[:count]:
             total *= size

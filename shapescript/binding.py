@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from shapescript.axes import Disagreement, Sizes
+from shapescript.axes import DisagreementError, Sizes
 from shapescript.compiler.check.program import Signature
 from shapescript.layouts import Layouts
-from shapescript.parameters import Rule, rule_for
+from shapescript.parameters import rule_for
 from shapescript.results import giver_for
+from shapescript.rule import Rule
 from shapescript.runtime.arrays import Bytes, address_of
 from shapescript.runtime.errors import ArgumentError, did_you_mean
 from shapescript.runtime.model import Model
 from shapescript.runtime.optimiser import AdamW
 from shapescript.signatures import signature_text
 
-
-@dataclass(slots=True)
-class Bound:
-    """Arguments that fit: the engine's, and the sizes that they show."""
-
-    arguments: list[Any]
-    sizes: Sizes
+Bound = tuple[list[Any], Sizes]  # arguments that fit: the engine's, and the sizes that they show
 
 
 class Overload:
@@ -50,34 +44,47 @@ class Overload:
                 rule.take(value, sizes, arguments)
             if sizes.open:
                 sizes.close()
-        except Disagreement:
+        except DisagreementError:
             raise self._disagreement(values) from None
+        except ArgumentError as error:
+            error.span = self.signature.parameters[self.rules.index(rule)].span
+            raise
         if self.mutable:
             arguments = self._apart(values, arguments)
         if self.dims and not all(symbol in sizes.values for symbol in self.dims):
             missing = next(symbol for symbol in self.dims if symbol not in sizes.values)
             raise ArgumentError("R1003", f"{self.signature.name}: {missing} can't be told from the arguments")
-        return Bound(arguments, sizes)
+        return arguments, sizes
 
     # ---- names
 
     def _in_order(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        values, used = list(positional), 0
+        for name in self.names[len(values) :]:
+            if name in named:
+                values.append(named[name])
+                used += 1
+            elif name in self.defaults:
+                values.append(self.defaults[name])
+            else:
+                raise self._wrong_names(positional, named)
+        if used < len(named) or len(values) > len(self.names):
+            raise self._wrong_names(positional, named)
+        return values
+
+    def _wrong_names(self, positional: Sequence[Any], named: Mapping[str, Any]) -> ArgumentError:
         function = self.signature.name
         if len(positional) > len(self.names):
-            raise ArgumentError("R1005", f"{function} takes {len(self.names)} arguments, got {len(positional)}; it is {self}")
-        given = dict(zip(self.names, positional, strict=False))
-        for name, value in named.items():
+            return ArgumentError("R1005", f"{function} takes {len(self.names)} arguments, got {len(positional)}; it is {self}")
+        given = self.names[: len(positional)]
+        for name in named:
             if name not in self.names:
                 unset = [known for known in self.names if known not in given and known not in named]
-                hint = did_you_mean(name, unset)
-                raise ArgumentError("R1005", f"{function} has no parameter {name!r}{hint}; it is {self}")
+                return ArgumentError("R1005", f"{function} has no parameter {name!r}{did_you_mean(name, unset)}; it is {self}")
             if name in given:
-                raise ArgumentError("R1005", f"{function}: {name} is given twice, by position and by name")
-            given[name] = value
-        missing = [name for name in self.names if name not in given and name not in self.defaults]
-        if missing:
-            raise ArgumentError("R1005", f"{function}: no value for {', '.join(missing)}; it is {self}")
-        return [given[name] if name in given else self.defaults[name] for name in self.names]
+                return ArgumentError("R1005", f"{function}: {name} is given twice, by position and by name")
+        missing = [name for name in self.names if name not in given and name not in named and name not in self.defaults]
+        return ArgumentError("R1005", f"{function}: no value for {', '.join(missing)}; it is {self}")
 
     # ---- what only all arguments together show
 
@@ -88,7 +95,7 @@ class Overload:
             alone = Sizes()
             try:
                 rule.take(value, alone, [])
-            except Disagreement:
+            except DisagreementError:
                 return ArgumentError("R1003", f"{rule.seen(value)}: one axis has two sizes")
             for symbol, size in alone.values.items():
                 found.setdefault(symbol.name, {}).setdefault(size, []).append(rule.name)
@@ -104,8 +111,8 @@ class Overload:
         states = [(place, *_memory(value)) for place, value in enumerate(values) if isinstance(value, Model | AdamW)]
         for (one, start, end), (other, begin, stop) in itertools.combinations(states, 2):
             if start < stop and begin < end and (one in self.mutable or other in self.mutable):
-                changed, also = (one, other) if one in self.mutable else (other, one)
-                message = f"{self.names[changed]} and {self.names[also]} are the same value, and {self.signature.name} changes {self.names[changed]} (mut)"
+                changed, also = (self.names[place] for place in ((one, other) if one in self.mutable else (other, one)))
+                message = f"{changed} and {also} are the same value, and {self.signature.name} changes {changed} (mut)"
                 raise ArgumentError("R1006", f"{message}; give it a copy: .copy()")
         models = [value.buffer for value in values if isinstance(value, Model)]
         return [argument.copy() if _views(argument, models) else argument for argument in arguments]

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from shapescript.axes import Sizes
 from shapescript.binding import Bound, Overload
 from shapescript.compiler.check import types as check
 from shapescript.compiler.check.program import Signature, SignatureParameter
@@ -29,17 +30,17 @@ class Instances:
         self._made: dict[tuple[str, tuple[int, ...]], Run] = {}
         self._lock = threading.Lock()
 
-    def instance(self, overload: Overload, bound: Bound) -> Run:
+    def instance(self, overload: Overload, sizes: Sizes) -> Run:
         """Compiles at the first call. Raises CompileError and InternalError."""
-        signature = overload.signature
-        key = (signature.key, tuple([bound.sizes.values[symbol] for symbol in overload.dims]))
+        dims = overload.signature.dims
+        key = (overload.signature.key, tuple([sizes.values[symbol] for symbol in dims]) if dims else ())
         run = self._made.get(key)
         if run is None:
             with self._lock:
                 run = self._made.get(key)
                 if run is None:
-                    dims = bound.sizes.as_dims()
-                    run = compiled(self.engine, self.module, signature.key, {symbol: dims[symbol] for symbol in overload.dims})
+                    values = sizes.as_dims()
+                    run = compiled(self.engine, self.module, overload.signature.key, {symbol: values[symbol] for symbol in dims})
                     self._made[key] = run
         return run
 
@@ -62,15 +63,15 @@ class Calls:
             overloads = self._overloads = tuple(Overload(signature, self._layouts) for signature in self.signatures)
         overload = overloads[0]
         if len(overloads) == 1:
-            bound = overload.bind(positional, named)
+            arguments, sizes = overload.bind(positional, named)
         else:
-            overload, bound = self._chosen(positional, named)
-        run = self._instances.instance(overload, bound)
+            overload, (arguments, sizes) = self._chosen(positional, named)
+        run = self._instances.instance(overload, sizes)
         try:
-            values = run(bound.arguments, self._host)
+            values = run(arguments, self._host)
         except ExecutionError as error:
             raise as_error(error) from None
-        return overload.give(iter(values), bound.sizes)
+        return overload.give(iter(values), sizes)
 
     def _chosen(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, Bound]:
         """The only overload that fits; where none does, the error of the only one that takes arguments of these kinds."""

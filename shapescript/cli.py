@@ -37,23 +37,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("shapescript", description="Check, compile and run ShapeScript programs.", epilog=STATUS_TEXT, allow_abbrev=False)
+    about = "Check, compile and run ShapeScript programs."
+    parser = argparse.ArgumentParser("shapescript", description=about, epilog=STATUS_TEXT, allow_abbrev=False)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and leave")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run a program's main", description="Check, compile and run a program: its function `main`.", allow_abbrev=False)
+    run = commands.add_parser("run", help="run a program: its function `main`", allow_abbrev=False)
     run.add_argument("--engine", choices=("native", "numpy"), default="native", help="numpy: the reference evaluator, the same bits slowly")
     _add_dims(run)
     run.add_argument("file", metavar="FILE", help="`run FILE --help` lists the arguments of its main")
     run.add_argument("words", metavar="--name value", nargs=argparse.REMAINDER, help="arguments of main")
     run.set_defaults(action=_run)
 
-    check = commands.add_parser("check", help="tell what is wrong in programs", description="Tell what is wrong in programs.", allow_abbrev=False)
+    check = commands.add_parser("check", help="tell what is wrong in programs", allow_abbrev=False)
     _add_dims(check)
     check.add_argument("files", metavar="FILE", nargs="+")
     check.set_defaults(action=_check)
 
-    build = commands.add_parser("build", help="show a program at a stage of compiling", description="Show a program at a stage of compiling.", allow_abbrev=False)
+    build = commands.add_parser("build", help="show a program at a stage of compiling", allow_abbrev=False)
     build.add_argument("--emit", choices=STAGES, required=True, metavar="STAGE", help=f"one of {', '.join(STAGES)}")
     build.add_argument("--entry", default="main", metavar="NAME", help="the function that is compiled (default: main)")
     _add_dims(build)
@@ -71,7 +72,8 @@ class _Version(argparse.Action):
 
 
 def _add_dims(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dim", dest="dims", metavar="NAME=N", type=_dim, action="append", default=[], help="a value for a dim of the program")
+    about = "a value for a dim of the program"
+    parser.add_argument("--dim", dest="dims", metavar="NAME=N", type=_dim, action="append", default=[], help=about)
 
 
 def _dim(text: str) -> tuple[str, int]:
@@ -92,15 +94,15 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from shapescript.main_arguments import HelpWanted, UsageError, help_text, parse_arguments
+    from shapescript.main_arguments import UsageError, help_text, parse_arguments, wants_help
 
     checked = _checked(options)
     signature = _entry(checked, "main")
-    try:
-        arguments = parse_arguments(signature, options.words)
-    except HelpWanted:
+    if wants_help(options.words):
         print(help_text(signature, options.file))
         return OK
+    try:
+        arguments = parse_arguments(signature, options.words)
     except UsageError as error:
         say(f"shapescript run {options.file}: error: {error}")
         return BAD_USAGE

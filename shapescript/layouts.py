@@ -82,5 +82,5 @@ def _start(rule: StartRule | None) -> Start:
         case "constant", [value]:
             return Start("constant", value)
         case ("uniform" | "normal") as kind, [first, second]:
-            return Start(kind, first, second)  # type: ignore[arg-type]  # mypy doesn't narrow a captured string to its literals
+            return Start(kind, first, second)
     raise ValueError(f"no start {rule.kind} of {len(numbers)} numbers")

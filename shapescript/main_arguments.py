@@ -16,25 +16,20 @@ class UsageError(Exception):
     """Words that the command line can't be given."""
 
 
-class HelpWanted(Exception):
-    """`--help` stands among the words."""
-
-
 def parse_arguments(signature: Signature, words: Sequence[str]) -> dict[str, Any]:
     """`--name value` and `--name=value`, with `-` or `_` in names; a bool alone is true, `--no-name` false.
 
-    Raises UsageError, HelpWanted.
+    Raises UsageError.
     """
     parameters = {parameter.name: parameter for parameter in signature.parameters}
     for parameter in signature.parameters:
         if str(parameter.type) not in _READERS:
-            raise UsageError(f"main's parameter {parameter.name}: {parameter.type} can't be given on the command line; call main from Python")
+            what = f"main's parameter {parameter.name}: {parameter.type}"
+            raise UsageError(f"{what} can't be given on the command line; call main from Python")
     found: dict[str, Any] = {}
     rest = list(reversed(words))
     while rest:
         word = rest.pop()
-        if word in ("--help", "-h"):
-            raise HelpWanted
         if not word.startswith("--") or word == "--":
             raise UsageError(f"unexpected {word!r}: main's parameters are given by name, as --name value")
         option, equals, text = word[2:].partition("=")
@@ -53,6 +48,10 @@ def parse_arguments(signature: Signature, words: Sequence[str]) -> dict[str, Any
     if missing:
         raise UsageError(f"main needs {', '.join(f'--{_shown(parameter)} ({parameter.type})' for parameter in missing)}")
     return found
+
+
+def wants_help(words: Sequence[str]) -> bool:
+    return "--help" in words or "-h" in words
 
 
 def help_text(signature: Signature, file: str) -> str:

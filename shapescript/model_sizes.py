@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from shapescript.axes import Disagreement, Sizes, plain_symbol
+from shapescript.axes import DisagreementError, Sizes, plain_symbol
 from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, number
 from shapescript.compiler.ir.types import ListType, ModelType, TensorType, substitute_model
 from shapescript.layouts import Layouts
@@ -21,12 +21,13 @@ class ModelRule:
         self._known: dict[int, tuple[Layout, Mapping[Symbol, int]]] = {}  # by identity, which the layout held here keeps
 
     def bind(self, layout: Layout, sizes: Sizes) -> None:
-        """Raises ArgumentError R1004 for another model, R1002 for other dims, Disagreement."""
+        """Raises ArgumentError R1004 for another model, R1002 for other dims, DisagreementError."""
         known = self._known.get(id(layout))
         if known is None:
             known = self._known[id(layout)] = (layout, self._compared(layout))
-        for symbol, value in known[1].items():
-            sizes.bind(symbol, value)
+        if known[1]:
+            for symbol, value in known[1].items():
+                sizes.bind(symbol, value)
 
     def described(self, layout: Layout) -> str:
         _, shown = self._known.get(id(layout), (layout, {}))
@@ -42,7 +43,7 @@ class ModelRule:
                 _unify(f"{self.name}.{where}", size, value, found)
             found.close()
             exact = substitute_model(self.model, found.as_dims())
-        except (Disagreement, InexactDivision):
+        except (DisagreementError, InexactDivision):
             raise self._other_dims(layout) from None
         wanted = self.layouts.layout(exact)
         if [(leaf.name, leaf.shape, leaf.dtype) for leaf in wanted] != [(leaf.name, leaf.shape, leaf.dtype) for leaf in layout]:

@@ -41,7 +41,8 @@ class ModelFactory:
         if self._dims is not None or len(given) != len(wanted):
             expected = f"takes {len(wanted)} in brackets: {self}" if wanted else "has no dim parameters"
             raise ArgumentError("R1005", f"{self._declaration.name} {expected}; got {len(given)}")
-        checked = tuple(checked_int(f"{self._declaration.name}: {name}", size, 0, LARGEST_DIM) for name, size in zip(wanted, given, strict=True))
+        named = zip(wanted, given, strict=True)
+        checked = tuple(checked_int(f"{self._declaration.name}: {name}", size, 0, LARGEST_DIM) for name, size in named)
         return ModelFactory(self._declaration, self._layouts, checked)
 
     def __call__(self, seed: int, **dims: int) -> Model:
@@ -54,7 +55,8 @@ class ModelFactory:
             wanted = [symbol.name for symbol in self._declaration.dims]
             unknown = [name for name in dims if name not in wanted]
             if unknown:
-                raise ArgumentError("R1005", f"{self._declaration.name} has no dim parameter {unknown[0]!r}{did_you_mean(unknown[0], wanted)}; it is {self}")
+                hint = did_you_mean(unknown[0], wanted)
+                raise ArgumentError("R1005", f"{self._declaration.name} has no dim parameter {unknown[0]!r}{hint}; it is {self}")
             missing = [name for name in wanted if name not in dims]
             if missing:
                 raise ArgumentError("R1005", f"{self._declaration.name}: no size for {', '.join(missing)}; it is {self}")
@@ -73,7 +75,7 @@ class ModelFactory:
         return f"<model {self}>"
 
     def __str__(self) -> str:
-        shown = self._dims or tuple(symbol.name for symbol in self._declaration.dims)
+        shown: tuple[object, ...] = self._dims or tuple(symbol.name for symbol in self._declaration.dims)
         return self._declaration.name + (f"[{', '.join(map(str, shown))}]" if shown else "")
 
 
@@ -112,9 +114,9 @@ class Program:
         names.update(checked.constants)
         names.update({name: ModelFactory(declaration, layouts) for name, declaration in checked.models.items()})
         names.update({name: RecordFactory(record, layouts) for name, record in checked.records.items()})
-        functions: dict[str, Callable[..., Any]] = {
-            name: python_function(Calls(name, signatures, instances, layouts, host), path.stem) for name, signatures in checked.functions.items()
-        }
+        functions: dict[str, Callable[..., Any]] = {}
+        for name, signatures in checked.functions.items():
+            functions[name] = python_function(Calls(name, signatures, instances, layouts, host), path.stem)
         names.update(functions)
         names["_declared"] = [*checked.dims, *checked.constants, *checked.models, *checked.records, *functions]
 

@@ -1,9 +1,10 @@
 """Axes as they are written, turned into axes as the checker knows them; and which axes agree."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shapescript.compiler.check.report import Report, did_you_mean, nearest
+from shapescript.compiler.check.report import Report, Reported, did_you_mean, nearest
 from shapescript.compiler.check.scope import BrokenEntity, DimEntity, ModuleEntity, ModuleScope
 from shapescript.compiler.check.types import Axis, group, single
 from shapescript.compiler.diagnostics.model import Span
@@ -77,14 +78,22 @@ class AxisContext:
         if isinstance(entity, DimEntity):
             return single(of(entity.symbol))
         if isinstance(entity, BrokenEntity):
-            self.report.fail("E0203", f"`{name}` is declared with a mistake", entity.span)
+            raise Reported
         if is_dim_name(name):
             known = [*(n for n in self.names if not n.startswith("..")), *(n for n, _ in self.scope.dims())]
-            self.report.fail("E0203", f"no dim `{name}`: an upper-case axis is a declared `dim` or a dim parameter", span,
-                             help=did_you_mean(name, known) or f"declare it (`dim {name} = ...`), or in brackets after the function's name")
+            self.report.fail(
+                "E0203",
+                f"no dim `{name}`: an upper-case axis is a declared `dim` or a dim parameter",
+                span,
+                help=did_you_mean(name, known) or f"declare it (`dim {name} = ...`), or in brackets after the function's name",
+            )
         if not self.binding:
-            self.report.fail("E0203", f"no axis `{name}` here: the function's signature binds its axes", span,
-                             help=did_you_mean(name, [n for n in self.names if not n.startswith("..")]))
+            self.report.fail(
+                "E0203",
+                f"no axis `{name}` here: the function's signature binds its axes",
+                span,
+                help=did_you_mean(name, [n for n in self.names if not n.startswith("..")]),
+            )
         self.warn_near_dim(name, span)
         symbol = fresh(name)
         self.variables.append(symbol)
@@ -98,8 +107,12 @@ class AxisContext:
             case = candidate.lower() == name.lower()
             letter = len(name) >= 4 and len(candidate) >= 4 and _one_letter_apart(name, candidate)
             if case or letter:
-                self.report.warn("E0207", f"`{name}` is an axis variable of any size, and differs little from the dim `{candidate}`", span,
-                                 help=f"write `{candidate}` if the dim (now {symbol.value}) is meant")
+                self.report.warn(
+                    "E0207",
+                    f"`{name}` is an axis variable of any size, and differs little from the dim `{candidate}`",
+                    span,
+                    help=f"write `{candidate}` if the dim (now {symbol.value}) is meant",
+                )
                 return
 
     def qualified(self, name: tree.QualifiedName, span: Span) -> Axis:
@@ -152,9 +165,7 @@ def _one_letter_apart(left: str, right: str) -> bool:
     if len(left) == len(right):
         return sum(a != b for a, b in zip(left, right, strict=True)) == 1
     short, long = sorted((left, right), key=len)
-    return any(long[:place] + long[place + 1:] == short for place in range(len(long)))
-
-
+    return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
 def shown(axes: tuple[Axis, ...]) -> str:

@@ -1,4 +1,5 @@
 """A call's arguments against a signature: which overload fits, what the signature's axes and dims are here, what the result is."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -102,8 +103,15 @@ class Binding:
         if not agree(bound, whole):
             self._disagree(wanted, bound, whole, parameter, span)
 
-    def _axis(self, wanted: Axis, found: Axis, parameter: SignatureParameter, span: Span, all_wanted: tuple[Axis, ...],
-              all_found: tuple[Axis, ...]) -> None:
+    def _axis(
+        self,
+        wanted: Axis,
+        found: Axis,
+        parameter: SignatureParameter,
+        span: Span,
+        all_wanted: tuple[Axis, ...],
+        all_found: tuple[Axis, ...],
+    ) -> None:
         if len(wanted.parts) == len(found.parts) > 0:
             for part, other in zip(wanted.parts, found.parts, strict=True):
                 self._axis(part, other, parameter, span, all_wanted, all_found)
@@ -122,14 +130,23 @@ class Binding:
             symbol = next((s for s in wanted.size.symbols() if s in self.axes), None)
             if symbol is not None:
                 self._disagree(wanted, here, found, parameter, span)
-            self.report.fail("E0401", f"argument `{parameter.name}` of `{self.signature.name}`: axis {wanted} is wanted where {found} stands; "
-                             f"wanted {shown(all_wanted)}, found {shown(all_found)}", span, [Label(parameter.span, "declared here")])
+            self.report.fail(
+                "E0401",
+                f"argument `{parameter.name}` of `{self.signature.name}`: axis {wanted} is wanted where {found} stands; "
+                f"wanted {shown(all_wanted)}, found {shown(all_found)}",
+                span,
+                [Label(parameter.span, "declared here")],
+            )
 
     def _disagree(self, wanted: Axis, bound: Axis, found: Axis, parameter: SignatureParameter, span: Span) -> None:
         symbol = next(s for s in wanted.size.symbols() if s in self.axes)
         source = self.sources.get(symbol, "an argument before")
-        self.report.fail("E0401", f"argument `{parameter.name}` of `{self.signature.name}`: axis {wanted} is {bound} from `{source}`, but {found} here",
-                         span, [Label(parameter.span, "declared here")])
+        self.report.fail(
+            "E0401",
+            f"argument `{parameter.name}` of `{self.signature.name}`: axis {wanted} is {bound} from `{source}`, but {found} here",
+            span,
+            [Label(parameter.span, "declared here")],
+        )
 
     def axis(self, axis: Axis) -> Axis:
         """A signature's axis at the call."""

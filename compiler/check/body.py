@@ -1,4 +1,5 @@
 """What is in force while a function's body is checked, and the conversions that every part of it shares."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext, agree
-from shapescript.compiler.check.report import Report, did_you_mean
+from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import (
     BrokenEntity,
     ConstEntity,
@@ -71,11 +72,11 @@ class Body:
             return Typed(kind, self.builder.emit("string", value=value), value)
         return Typed(kind, (self.builder.constant(value, types.HOST_ELEMENTS[kind.name]),), value)
 
-    def variable(self, name: str, span: Span) -> Variable | None:
+    def variable(self, name: str) -> Variable | None:
         """The variable, None where the name is none; a broken one stops without a word."""
         found = self.environment.get(name)
         if found is not None and found.broken:
-            self.report.fail("E0201", f"`{name}` was bound with a mistake", found.span)
+            raise Reported
         return found
 
     def entity(self, node: tree.Expression) -> Entity | None:
@@ -91,7 +92,9 @@ class Body:
                     found = module.scope.entities.get(name.text)
                     if found is None:
                         own = [n for n, e in module.scope.entities.items() if not isinstance(e, ModuleEntity)]
-                        self.report.fail("E0205", f"the module `{base.span.text}` declares no `{name}`", name.span, help=did_you_mean(name.text, own))
+                        self.report.fail(
+                            "E0205", f"the module `{base.span.text}` declares no `{name}`", name.span, help=did_you_mean(name.text, own)
+                        )
                     return found
         return None
 
@@ -102,7 +105,7 @@ class Body:
             case ConstEntity(value):
                 return self.constant(value)
             case BrokenEntity():
-                self.report.fail("E0201", f"`{span.text}` is declared with a mistake", entity.span)
+                raise Reported
         self.report.fail("E0301", f"`{span.text}` is no value", span, [Label(entity.span, "declared here")])
 
     # ---- conversions that the language makes by itself
@@ -144,11 +147,21 @@ class Body:
         known = self.environment.get(name.text)
         if known is not None and known.depth < self.depth and not known.broken:
             if is_mut:
-                self.report.fail("E0202", f"`{name}` is already bound in an outer block", name.span, [Label(known.span, "bound here")],
-                                 help=f"to give it a new value, write `{name} = ...` without `mut`")
+                self.report.fail(
+                    "E0202",
+                    f"`{name}` is already bound in an outer block",
+                    name.span,
+                    [Label(known.span, "bound here")],
+                    help=f"to give it a new value, write `{name} = ...` without `mut`",
+                )
             if not known.mutable:
-                self.report.fail("E0603", f"`{name}` belongs to an outer block and isn't `mut`", name.span, [Label(known.span, "bound here")],
-                                 help=f"bind it with `mut {name} = ...`, or choose another name here")
+                self.report.fail(
+                    "E0603",
+                    f"`{name}` belongs to an outer block and isn't `mut`",
+                    name.span,
+                    [Label(known.span, "bound here")],
+                    help=f"bind it with `mut {name} = ...`, or choose another name here",
+                )
             typed = self.convert(typed, known.typed.type, name.span, lambda: f"`{name}` keeps its type", (Label(known.span, "bound here"),))
             self._same_axes(known.typed.type, typed.type, name)
             self.environment[name.text] = replace(known, typed=Typed(known.typed.type, typed.values))

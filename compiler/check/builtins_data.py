@@ -1,4 +1,5 @@
 """Datasets: loading, orders, batches."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -21,7 +22,7 @@ def _load_data(site: Site) -> Typed:
         case (tree.AxisList(_, (tree.Applied(span, qualified, None),)),):
             record = TypeReader(site.body.context, site.body.report).applied(qualified, None, span)
     if not isinstance(record, types.Record):
-        site.fail("E0301", "`load_data` is told the record: `load_data[Digit](\"file.npz\")`")
+        site.fail("E0301", '`load_data` is told the record: `load_data[Digit]("file.npz")`')
     found = replace(site, items=None).arguments(("path",))
     path = site.value(found["path"], types.STR)
     kind = types.Dataset(record, types.Axis("rows", of(fresh("rows"))))

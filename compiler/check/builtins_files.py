@@ -1,4 +1,5 @@
 """Logs, checkpoints, printing."""
+
 from __future__ import annotations
 
 from shapescript.compiler.check import types
@@ -43,7 +44,7 @@ def _named(site: Site) -> tuple[Typed, dict[str, tree.Argument]]:
     """The path, then what is saved or loaded, by name."""
     arguments = site.node.arguments
     if site.node.pattern is not None or site.items is not None or not arguments or arguments[0].name is not None:
-        site.fail("E0302", f"`{site.name}` takes a path, then names with values: {site.name}(\"run.pt\", m=...)")
+        site.fail("E0302", f'`{site.name}` takes a path, then names with values: {site.name}("run.pt", m=...)')
     path = site.value(arguments[0], types.STR)
     found: dict[str, tree.Argument] = {}
     for argument in arguments[1:]:
@@ -71,8 +72,11 @@ def _save(site: Site) -> Typed:
 def _kept(site: Site, name: str, argument: tree.Argument) -> Typed:
     typed = site.evaluate(argument)
     if not isinstance(typed.type, SAVED) or (isinstance(typed.type, types.Dataset) and typed.type.ordered):
-        site.fail("E0301", f"`{name}`: a checkpoint holds models, optimisers, numbers, tensors, modes, sinks and datasets, not {typed.type}",
-                  argument.value.span)
+        site.fail(
+            "E0301",
+            f"`{name}`: a checkpoint holds models, optimisers, numbers, tensors, modes, sinks and datasets, not {typed.type}",
+            argument.value.span,
+        )
     return typed
 
 

@@ -1,4 +1,5 @@
 """Gradients, clipping, optimisers, modes."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -27,7 +28,7 @@ def _value_and_grad(site: Site) -> Typed:
     name = found["wrt"].value
     if not isinstance(name, tree.Name):
         site.fail("E0803", "wrt names a variable", found["wrt"].value.span)
-    variable = site.body.variable(name.name, name.span)
+    variable = site.body.variable(name.name)
     if variable is None:
         site.fail("E0201", f"`{name.name}` is no variable", name.span, did_you_mean(name.name, site.body.environment))
     kind = variable.typed.type
@@ -40,8 +41,12 @@ def _value_and_grad(site: Site) -> Typed:
         loss = site.evaluate(found["value"])
         site.body.in_gradient = before
         if not isinstance(loss.type, Tensor) or loss.type.axes or not loss.type.element.is_float:
-            site.fail("E0802", f"a gradient is taken of a `[]`, found {loss.type}", found["value"].value.span,
-                      "reduce it, for instance with mean(over=...)")
+            site.fail(
+                "E0802",
+                f"a gradient is taken of a `[]`, found {loss.type}",
+                found["value"].value.span,
+                "reduce it, for instance with mean(over=...)",
+            )
         block = inner.block((parameter,), loss.values)
     results = site.body.builder.emit("value_and_grad", variable.typed.value, regions=(block,), hints=("loss", "gradient"))
     return Typed(types.Tuple((loss.type, kind)), results)
@@ -83,7 +88,9 @@ def _update(site: Site) -> Typed:
     builder = site.body.builder
     builder.emit("check_finite", gradient.value, what="gradient")
     factor = builder.constant(1.0, Element.F32)
-    new_model, new_opt = builder.emit("update", model.value, opt.value, gradient.value, rate.value, factor, kind="AdamW", hints=("model", "opt"))
+    new_model, new_opt = builder.emit(
+        "update", model.value, opt.value, gradient.value, rate.value, factor, kind="AdamW", hints=("model", "opt")
+    )
     assign(site.body, model_place, Typed(model.type, (new_model,)))
     assign(site.body, opt_place, Typed(opt.type, (new_opt,)))
     return Typed(types.NOTHING)

@@ -1,16 +1,17 @@
 """Calls: of functions, by overload; of records and models, which make one; of what is built in."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.binding import Binding, describe, fits, leading_parts
+from shapescript.compiler.check.binding import Binding, describe, fits
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
 from shapescript.compiler.check.program import Signature, SignatureParameter
-from shapescript.compiler.check.report import did_you_mean
+from shapescript.compiler.check.report import Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, FunctionEntity, FunctionInfo, ModelEntity, RecordEntity
 from shapescript.compiler.check.site import Site
 from shapescript.compiler.check.type_names import TypeReader
@@ -43,7 +44,7 @@ def call(body: Body, node: tree.Call) -> Typed:
             kind = TypeReader(body.context, body.report).model_type(entity, items, callee.span)
             return _start(body, kind, node)
         case BrokenEntity():
-            body.report.fail("E0201", f"`{callee.span.text}` is declared with a mistake", entity.span)
+            raise Reported
     if entity is not None:
         body.report.fail("E0306", f"`{callee.span.text}` can't be called", callee.span, [Label(entity.span, "declared here")])
     if not isinstance(callee, tree.Name) or callee.name in body.environment:
@@ -58,6 +59,7 @@ def call(body: Body, node: tree.Call) -> Typed:
 
 # ---- functions of the program ---------------------------------------------------------------------------------------------------------------
 
+
 @dataclass(frozen=True)
 class _Argument:
     node: tree.Argument
@@ -68,9 +70,14 @@ class _Argument:
 def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call) -> Typed:
     arguments = [_evaluated(body, argument) for argument in node.arguments]
     matches = [(info, matched) for info in overloads if (matched := _match(info.signature, arguments)) is not None]
-    fitting = [(info, matched) for info, matched in matches
-               if all(argument is None or fits(parameter.type, argument.typed.type)
-                      for parameter, argument in zip(info.signature.parameters, matched, strict=True))]
+    fitting = [
+        (info, matched)
+        for info, matched in matches
+        if all(
+            argument is None or fits(parameter.type, argument.typed.type)
+            for parameter, argument in zip(info.signature.parameters, matched, strict=True)
+        )
+    ]
     if len(fitting) != 1:
         _explain(body, overloads, fitting, arguments, node)
     info, matched = fitting[0]
@@ -105,8 +112,13 @@ def _match(signature: Signature, arguments: list[_Argument]) -> list[_Argument |
     return [found.get(name) for name in names]
 
 
-def _explain(body: Body, overloads: tuple[FunctionInfo, ...], fitting: list[tuple[FunctionInfo, list[_Argument | None]]],
-             arguments: list[_Argument], node: tree.Call) -> None:
+def _explain(
+    body: Body,
+    overloads: tuple[FunctionInfo, ...],
+    fitting: list[tuple[FunctionInfo, list[_Argument | None]]],
+    arguments: list[_Argument],
+    node: tree.Call,
+) -> None:
     name = overloads[0].signature.name
     found = describe([argument.typed.type for argument in arguments])
     if fitting:
@@ -119,17 +131,32 @@ def _explain(body: Body, overloads: tuple[FunctionInfo, ...], fitting: list[tupl
     matched = _match(signature, arguments)
     label = [Label(signature.span, "declared here")]
     if matched is None:
-        unknown = next((a.node.name for a in arguments if a.node.name and a.node.name.text not in [p.name for p in signature.parameters]), None)
+        unknown = next(
+            (a.node.name for a in arguments if a.node.name and a.node.name.text not in [p.name for p in signature.parameters]), None
+        )
         if unknown is not None:
-            body.report.fail("E0311", f"`{name}` has no parameter `{unknown}`", unknown.span, label,
-                             help=did_you_mean(unknown.text, [p.name for p in signature.parameters]))
-        body.report.fail("E0302", f"`{name}` takes ({', '.join(f'{p.name}: {p.type}' for p in signature.parameters)}), called with {found}",
-                         node.span, label)
+            body.report.fail(
+                "E0311",
+                f"`{name}` has no parameter `{unknown}`",
+                unknown.span,
+                label,
+                help=did_you_mean(unknown.text, [p.name for p in signature.parameters]),
+            )
+        body.report.fail(
+            "E0302",
+            f"`{name}` takes ({', '.join(f'{p.name}: {p.type}' for p in signature.parameters)}), called with {found}",
+            node.span,
+            label,
+        )
     for parameter, argument in zip(signature.parameters, matched, strict=True):
         if argument is not None and not fits(parameter.type, argument.typed.type):
-            body.report.fail(_code(parameter.type, argument.typed.type),
-                             f"argument `{parameter.name}` of `{name}`: {parameter.type} is wanted, found {argument.typed.type}",
-                             argument.node.value.span, [Label(parameter.span, "declared here")], _mend(parameter.type, argument.typed.type))
+            body.report.fail(
+                _code(parameter.type, argument.typed.type),
+                f"argument `{parameter.name}` of `{name}`: {parameter.type} is wanted, found {argument.typed.type}",
+                argument.node.value.span,
+                [Label(parameter.span, "declared here")],
+                _mend(parameter.type, argument.typed.type),
+            )
 
 
 def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
@@ -160,8 +187,12 @@ def _emit(body: Body, signature: Signature, matched: list[_Argument | None], nod
             binding.parameter(parameter, argument.typed.type, argument.node.value.span)
     for symbol in signature.dims:
         if symbol not in binding.axes:
-            body.report.fail("E0302", f"the dim {symbol} of `{signature.name}` is bound by no argument", node.span,
-                             [Label(signature.span, "declared here")])
+            body.report.fail(
+                "E0302",
+                f"the dim {symbol} of `{signature.name}` is bound by no argument",
+                node.span,
+                [Label(signature.span, "declared here")],
+            )
     sizes = binding.sizes
     operands: list[Value] = []
     for parameter, argument in zip(signature.parameters, matched, strict=True):
@@ -172,21 +203,28 @@ def _emit(body: Body, signature: Signature, matched: list[_Argument | None], nod
     if changed and body.in_gradient:
         body.report.fail("E0801", "a `mut` argument inside value_and_grad: what is differentiated changes nothing", node.span)
     values = body.builder.emit("call", *operands, callee=signature.key, sizes=tuple(sizes.items()), types=tuple(kinds))
-    for (_, argument), value in zip(changed, values[len(results):], strict=True):
+    for (_, argument), value in zip(changed, values[len(results) :], strict=True):
         assert argument.place is not None
         assign(body, argument.place, Typed(argument.typed.type, (value,)))
     result = binding.result(signature.result)
-    shaped = tuple(body.reshaped(value, kind) for value, kind in zip(values[:len(results)], types.lower(result), strict=True))
+    shaped = tuple(body.reshaped(value, kind) for value, kind in zip(values[: len(results)], types.lower(result), strict=True))
     return Typed(result, shaped)
 
 
 def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, argument: _Argument) -> None:
     label = [Label(parameter.span, "declared here")]
     if parameter.mutable and argument.place is None:
-        body.report.fail("E0601", f"`{signature.name}` may change `{parameter.name}`: say so at the call with `mut`", argument.node.span, label,
-                         help=f"mut {argument.node.value.span.text}")
+        body.report.fail(
+            "E0601",
+            f"`{signature.name}` may change `{parameter.name}`: say so at the call with `mut`",
+            argument.node.span,
+            label,
+            help=f"mut {argument.node.value.span.text}",
+        )
     if not parameter.mutable and argument.place is not None:
-        body.report.fail("E0604", f"`{signature.name}` doesn't change `{parameter.name}`: `mut` doesn't stand here", argument.node.span, label)
+        body.report.fail(
+            "E0604", f"`{signature.name}` doesn't change `{parameter.name}`: `mut` doesn't stand here", argument.node.span, label
+        )
 
 
 def _operands(body: Body, parameter: SignatureParameter, argument: _Argument | None, binding: Binding) -> list[Value]:
@@ -203,6 +241,7 @@ def _operands(body: Body, parameter: SignatureParameter, argument: _Argument | N
 
 
 # ---- records and models ---------------------------------------------------------------------------------------------------------------------
+
 
 def _record(body: Body, record: types.Record, node: tree.Call) -> Typed:
     """`StepLogs(step=1, loss=l)`: every field, by name or in order."""
@@ -235,6 +274,3 @@ def _start(body: Body, kind: ir.ModelType, node: tree.Call) -> Typed:
     seed: Span = node.arguments[0].value.span
     typed = body.convert(body.evaluate(node.arguments[0].value), types.INT, seed, lambda: "a seed")
     return Typed(types.Model(kind), body.builder.emit("model_start", typed.value, model=kind))
-
-
-__all__ = ["call", "known_functions", "leading_parts"]

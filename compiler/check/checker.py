@@ -1,10 +1,12 @@
 """From a file to a checked program: modules, declarations, bodies."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from shapescript.compiler.check.declarations import Declarations
+from shapescript.compiler.check.functions import check_function
 from shapescript.compiler.check.modules import Modules, declare
 from shapescript.compiler.check.program import Program
 from shapescript.compiler.check.report import Report, did_you_mean
@@ -19,7 +21,6 @@ from shapescript.compiler.check.scope import (
     ModuleScope,
     RecordEntity,
 )
-from shapescript.compiler.check.statements import check_function
 from shapescript.compiler.diagnostics.model import Label, Source, Span
 from shapescript.compiler.ir.nodes import Function, Module
 from shapescript.compiler.syntax import tree
@@ -61,7 +62,9 @@ def _program(path: str, main: ModuleScope | None, modules: Modules, dims: Mappin
 def _bind_import(importer: ModuleScope, target: ModuleScope, name: tree.Identifier, report: Report) -> None:
     found = target.entities.get(name.text)
     if found is None or isinstance(found, ModuleEntity):
-        report.error("E0205", f"the module {Path(target.name).stem} declares no `{name}`", name.span, help=did_you_mean(name.text, target.entities))
+        report.error(
+            "E0205", f"the module {Path(target.name).stem} declares no `{name}`", name.span, help=did_you_mean(name.text, target.entities)
+        )
         found = BrokenEntity(name.span)
     declare(importer, name, found, report)
 
@@ -83,9 +86,13 @@ def _check_recursion(infos: Iterable[FunctionInfo], calls: Mapping[str, list[tup
                 continue
             key, span = found
             if key in path:
-                cycle = [by_key[k].signature.name for k in [*path[path.index(key):], key]]
-                report.error("E0309", f"functions don't call themselves: {' -> '.join(cycle)}", span,
-                             [Label(by_key[key].signature.span, "declared here")])
+                cycle = [by_key[k].signature.name for k in [*path[path.index(key) :], key]]
+                report.error(
+                    "E0309",
+                    f"functions don't call themselves: {' -> '.join(cycle)}",
+                    span,
+                    [Label(by_key[key].signature.span, "declared here")],
+                )
             elif key not in done and key in by_key:
                 path.append(key)
                 pending.append(iter(calls.get(key, ())))

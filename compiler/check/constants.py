@@ -2,12 +2,13 @@
 
 Floats follow IEEE f64 with the operators of Python, which are the same; dims are exact (E0501 for a remainder).
 """
+
 from __future__ import annotations
 
 import math
 
 from shapescript.compiler.check.axes import AxisContext
-from shapescript.compiler.check.report import Report, did_you_mean
+from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, ConstEntity, DimEntity, ModuleEntity, ModuleScope
 from shapescript.compiler.ir.types import HostNumber, StartRule
 from shapescript.compiler.syntax import tree
@@ -40,7 +41,9 @@ class ConstantEvaluator:
                 if number < 0:
                     self.report.fail("E0502", f"the square root of {number}", node.span)
                 return math.sqrt(number)
-        what = "a dim is made of whole numbers and other dims" if self.exact else "a constant is made of literals, consts, dims and arithmetic"
+        what = (
+            "a dim is made of whole numbers and other dims" if self.exact else "a constant is made of literals, consts, dims and arithmetic"
+        )
         self.report.fail("E0502", what, node.span)
 
     def _named(self, scope: ModuleScope, name: str, node: tree.Expression) -> Constant:
@@ -51,7 +54,7 @@ class ConstantEvaluator:
         if isinstance(entity, ConstEntity):
             return entity.value
         if isinstance(entity, BrokenEntity):
-            self.report.fail("E0502", f"`{name}` is declared with a mistake", entity.span)
+            raise Reported
         if entity is None:
             self.report.fail("E0201", f"`{name}` is not declared", node.span, help=did_you_mean(name, scope.entities))
         self.report.fail("E0502", f"`{name}` is no constant", node.span)
@@ -94,8 +97,11 @@ class ConstantEvaluator:
         if isinstance(left, float) or isinstance(right, float):
             self.report.fail("E0502", "a dim is made of whole numbers and other dims", node.span)
         if left % right:
-            self.report.fail("E0501", f"{node.left.span.text} / {node.right.span.text} leaves a remainder: {left} is not a multiple of {right}",
-                             node.span)
+            self.report.fail(
+                "E0501",
+                f"{node.left.span.text} / {node.right.span.text} leaves a remainder: {left} is not a multiple of {right}",
+                node.span,
+            )
         return left // right
 
 

@@ -1,4 +1,5 @@
 """A module's declarations, before any body is looked at: dims, consts, records, models, signatures."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -65,8 +66,12 @@ class Declarations:
         for name in self.overrides:
             if not isinstance(self.scope.entities.get(name), DimEntity):
                 dims = [n for n, _ in self.scope.dims()]
-                self.report.error("E0504", f"no dim `{name}` to override: the program declares {', '.join(dims) or 'none'}",
-                                  self.scope.module.span, help=did_you_mean(name, dims))
+                self.report.error(
+                    "E0504",
+                    f"no dim `{name}` to override: the program declares {', '.join(dims) or 'none'}",
+                    self.scope.module.span,
+                    help=did_you_mean(name, dims),
+                )
 
     def _is_new(self, name: tree.Identifier, seen: Mapping[str, tree.Declaration]) -> bool:
         """Whether neither an import nor a declaration before has the name; if one has, that is reported."""
@@ -84,7 +89,7 @@ class Declarations:
             return
         declaration = waiting[name]
         if name in path:
-            cycle = " -> ".join([*path[path.index(name):], name])
+            cycle = " -> ".join([*path[path.index(name) :], name])
             self.report.error("E0505", f"`{name}` is defined by itself: {cycle}", declaration.name.span)
             self.scope.entities[name] = BrokenEntity(declaration.name.span)
             return
@@ -103,7 +108,9 @@ class Declarations:
         if not is_dim:
             return ConstEntity(value, span)
         if not declaration.name.text[:1].isupper():
-            self.report.fail("E0502", f"a dim's name begins with an upper-case letter: `{declaration.name}` would read as an axis variable", span)
+            self.report.fail(
+                "E0502", f"a dim's name begins with an upper-case letter: `{declaration.name}` would read as an axis variable", span
+            )
         if isinstance(value, bool) or not isinstance(value, int):
             self.report.fail("E0502", f"a dim is a whole number, not {value!r}", declaration.value.span)
         if not 0 <= value <= LARGEST:
@@ -177,8 +184,12 @@ class Declarations:
         if member.count is not None:
             self.report.not_built("a list of tensors", member.span)
         if member.initialiser is None:
-            self.report.fail("E0301", f"the parameter `{member.name}` needs an initialiser", member.span,
-                             help="for instance `= zeros` or `= uniform(-0.1, 0.1)`")
+            self.report.fail(
+                "E0301",
+                f"the parameter `{member.name}` needs an initialiser",
+                member.span,
+                help="for instance `= zeros` or `= uniform(-0.1, 0.1)`",
+            )
         (lowered,) = types.lower(kind)
         assert isinstance(lowered, ir.TensorType)
         return ir.Member(member.name.text, lowered, initialiser(member.initialiser, self.scope, context, self.report))
@@ -212,7 +223,7 @@ class Declarations:
             except Reported:
                 broken.setdefault(name, declaration.name)
         for name, place in first.items():
-            if name in broken:      # a call can't be judged while one of the overloads is unknown
+            if name in broken:  # a call can't be judged while one of the overloads is unknown
                 declare(self.scope, place, BrokenEntity(place.span), self.report)
             else:
                 declare(self.scope, place, FunctionEntity(tuple(by_name[name]), place.span), self.report)
@@ -234,8 +245,15 @@ class Declarations:
         unbound = [symbol for symbol in context.variables if symbol not in bound]
         if unbound and declaration.result is not None:
             self.report.fail("E0203", f"no parameter binds the axis `{unbound[0]}` of the result", declaration.result.span)
-        signature = Signature(declaration.name.text, f"{self.scope.name}:{declaration.name.text}#{number}", dims, tuple(context.variables),
-                              tuple(parameters), result, declaration.header)
+        signature = Signature(
+            declaration.name.text,
+            f"{self.scope.name}:{declaration.name.text}#{number}",
+            dims,
+            tuple(context.variables),
+            tuple(parameters),
+            result,
+            declaration.header,
+        )
         return FunctionInfo(signature, declaration, self.scope, dict(context.names))
 
     def _parameter(self, parameter: tree.Parameter, reader: TypeReader) -> SignatureParameter:
@@ -252,7 +270,15 @@ class Declarations:
     def _default(self, parameter: tree.Parameter, kind: types.Type) -> DefaultValue:
         assert parameter.default is not None
         value = ConstantEvaluator(self.scope, self.report).value(parameter.default)
-        found = types.BOOL if isinstance(value, bool) else types.INT if isinstance(value, int) else types.FLOAT if isinstance(value, float) else types.STR
+        found = (
+            types.BOOL
+            if isinstance(value, bool)
+            else types.INT
+            if isinstance(value, int)
+            else types.FLOAT
+            if isinstance(value, float)
+            else types.STR
+        )
         if found == types.INT and kind == types.FLOAT:
             return float(value)
         if found != kind:

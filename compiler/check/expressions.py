@@ -1,4 +1,5 @@
 """Expressions: names, members, operators; calls go to calls.py."""
+
 from __future__ import annotations
 
 from shapescript.compiler.check import operators, types
@@ -57,7 +58,7 @@ def condition(body: Body, node: tree.Expression) -> Typed:
 
 
 def _name(body: Body, node: tree.Name, name: str) -> Typed:
-    variable = body.variable(name, node.span)
+    variable = body.variable(name)
     if variable is not None:
         return variable.typed
     entity = body.entity(node)
@@ -108,15 +109,23 @@ def member(body: Body, base: Typed, model: ir.ModelType, name: str, node: tree.A
             return Typed(types.Model(found), (body.builder.op("submodel", base.value, path=name),))
         case ir.ListType():
             return Typed(types.ModelList(found), base.values, None, name)
-    body.report.fail("E0303", f"the model {model} has no member `{name}`", node.name.span, help=did_you_mean(name, [m.name for m in model.members]))
+    body.report.fail(
+        "E0303", f"the model {model} has no member `{name}`", node.name.span, help=did_you_mean(name, [m.name for m in model.members])
+    )
 
 
-def _field(body: Body, base: Typed, fields: list[tuple[str, Tensor]] | list[tuple[str, Tensor | types.Scalar]], node: tree.Attribute) -> Typed:
+def _field(
+    body: Body, base: Typed, fields: list[tuple[str, Tensor]] | list[tuple[str, Tensor | types.Scalar]], node: tree.Attribute
+) -> Typed:
     for (name, kind), value in zip(fields, base.values, strict=True):
         if name == node.name.text:
             return Typed(kind, (value,))
-    body.report.fail("E0303", f"the record {base.type} has no field `{node.name}`", node.name.span,
-                     help=did_you_mean(node.name.text, [name for name, _ in fields]))
+    body.report.fail(
+        "E0303",
+        f"the record {base.type} has no field `{node.name}`",
+        node.name.span,
+        help=did_you_mean(node.name.text, [name for name, _ in fields]),
+    )
 
 
 def _binary(body: Body, node: tree.Binary) -> Typed:

@@ -1,4 +1,5 @@
 """Finding and reading modules: a file beside the importing one, then those of SHAPESCRIPT_PATH, then the package's standard library."""
+
 from __future__ import annotations
 
 import os
@@ -15,7 +16,7 @@ STANDARD = ("shapescript", "std")
 
 def standard_library() -> Path:
     """The folder of the standard library's sources."""
-    above = Path(__file__).resolve().parents[2]     # the package where it is installed, the checkout where it is run from there
+    above = Path(__file__).resolve().parents[2]  # the package where it is installed, the checkout where it is run from there
     return above / "std" if (above / "std").is_dir() else above / "shapescript" / "std"
 
 
@@ -64,11 +65,18 @@ class Modules:
         found = self._find(path, declaration.module)
         target = None
         if found is None:
-            self.report.error("E0204", f"no module `{declaration.module}`: neither beside this file, nor on SHAPESCRIPT_PATH, nor in the package",
-                              declaration.module.span)
+            self.report.error(
+                "E0204",
+                f"no module `{declaration.module}`: neither beside this file, nor on SHAPESCRIPT_PATH, nor in the package",
+                declaration.module.span,
+            )
         elif found in self._open:
             chain = [opened.name for opened in self._open]
-            self.report.error("E0206", f"modules import each other: {' -> '.join([*chain[chain.index(found.name):], found.name])}", declaration.module.span)
+            self.report.error(
+                "E0206",
+                f"modules import each other: {' -> '.join([*chain[chain.index(found.name) :], found.name])}",
+                declaration.module.span,
+            )
         else:
             target = self.read(found, declaration.module.span)
         if isinstance(declaration, tree.ImportModule):

@@ -1,4 +1,5 @@
 """Operators: arithmetic and comparison of host values and tensors, with broadcasting by name."""
+
 from __future__ import annotations
 
 from shapescript.compiler.check import types
@@ -33,8 +34,13 @@ def _positions(body: Body, few: tuple[Axis, ...], many: tuple[Axis, ...], span: 
         start = positions[-1] + 1 if positions else 0
         found = [place for place, other in enumerate(many) if agree(axis, other)]
         if len(found) > 1 and len(few) < len(many):
-            body.report.fail("E0403", f"axis {axis} stands {len(found)} times in {shown(many)}: which one {shown(few)} lies along is open", span,
-                             _sides(body, parts), help="give one of the two axes another name with a pattern")
+            body.report.fail(
+                "E0403",
+                f"axis {axis} stands {len(found)} times in {shown(many)}: which one {shown(few)} lies along is open",
+                span,
+                _sides(body, parts),
+                help="give one of the two axes another name with a pattern",
+            )
         later = [place for place in found if place >= start]
         if not later:
             _no_place(body, axis, few, many, bool(found), span, parts)
@@ -42,15 +48,26 @@ def _positions(body: Body, few: tuple[Axis, ...], many: tuple[Axis, ...], span: 
     return tuple(positions)
 
 
-def _no_place(body: Body, axis: Axis, few: tuple[Axis, ...], many: tuple[Axis, ...], elsewhere: bool, span: Span, parts: tuple[Span, Span]) -> None:
+def _no_place(
+    body: Body, axis: Axis, few: tuple[Axis, ...], many: tuple[Axis, ...], elsewhere: bool, span: Span, parts: tuple[Span, Span]
+) -> None:
     if elsewhere:
-        body.report.fail("E0401", f"{shown(few)} and {shown(many)} have the same axes in another order; broadcasting by name keeps the order", span,
-                         _sides(body, parts), help="bring one into the other's order with `rearrange`")
+        body.report.fail(
+            "E0401",
+            f"{shown(few)} and {shown(many)} have the same axes in another order; broadcasting by name keeps the order",
+            span,
+            _sides(body, parts),
+            help="bring one into the other's order with `rearrange`",
+        )
     same_size = [other for other in many if other.size.constant() is not None and other.size.constant() == axis.size.constant()]
     extra = f" (both {axis.size.constant()} here, but axes agree by name)" if same_size else ""
-    body.report.fail("E0401", f"axis {axis} of {shown(few)} is not in {shown(many)}{extra}: nothing is stretched, and there is no outer product by "
-                     "accident", span, _sides(body, parts),
-                     help=f"remove {axis} (index or reduce it), or say the product of axes with `einsum`")
+    body.report.fail(
+        "E0401",
+        f"axis {axis} of {shown(few)} is not in {shown(many)}{extra}: nothing is stretched, and there is no outer product by accident",
+        span,
+        _sides(body, parts),
+        help=f"remove {axis} (index or reduce it), or say the product of axes with `einsum`",
+    )
 
 
 def _sides(body: Body, parts: tuple[Span, Span]) -> tuple[Label, ...]:
@@ -63,7 +80,9 @@ def arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Type
         if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
             if node.operator in INTEGER_ONLY:
                 body.report.fail("E0902", f"`{node.operator}` on tensors is not built yet", node.span)
-            value, kind = _tensors(body, ARITHMETIC[node.operator], node.operator, left, right, node.span, (node.left.span, node.right.span))
+            value, kind = _tensors(
+                body, ARITHMETIC[node.operator], node.operator, left, right, node.span, (node.left.span, node.right.span)
+            )
             if kind.element is Element.BOOL or (node.operator == "/" and not kind.element.is_float):
                 body.report.fail("E0310", f"`{node.operator}` is not for elements of type {kind.element.value}", node.span)
             return Typed(kind, (body.builder.op(ARITHMETIC[node.operator], *value),))
@@ -85,7 +104,9 @@ def _host_arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -
     return Typed(types.FLOAT, (body.builder.op(ARITHMETIC[node.operator], *values),))
 
 
-def _tensors(body: Body, what: str, sign: str, left: Typed, right: Typed, span: Span, parts: tuple[Span, Span]) -> tuple[tuple[Value, Value], Tensor]:
+def _tensors(
+    body: Body, what: str, sign: str, left: Typed, right: Typed, span: Span, parts: tuple[Span, Span]
+) -> tuple[tuple[Value, Value], Tensor]:
     """Operands of one element type with the same axes; a host number adapts to the tensor."""
     for side, part in ((left, parts[0]), (right, parts[1])):
         if not isinstance(side.type, Tensor) and side.type not in (types.INT, types.FLOAT):
@@ -96,13 +117,20 @@ def _tensors(body: Body, what: str, sign: str, left: Typed, right: Typed, span: 
         if isinstance(side.type, Tensor):
             adapted.append(side)
         elif side.type == types.FLOAT and not element.is_float:
-            body.report.fail("E0310", f"a float doesn't adapt to a tensor of {element.value}", part, help="convert the tensor with f32(...)")
+            body.report.fail(
+                "E0310", f"a float doesn't adapt to a tensor of {element.value}", part, help="convert the tensor with f32(...)"
+            )
         else:
             adapted.append(Typed(Tensor(element), (body.host_number(side, element),)))
     first, second = (side.type.element for side in adapted if isinstance(side.type, Tensor))
     if first != second:
-        body.report.fail("E0310", f"`{sign}` of elements {first.value} and {second.value}: nothing widens or narrows by itself", span,
-                         _sides(body, parts), help=f"convert one side, for instance with {first.value if first.is_float else second.value}(...)")
+        body.report.fail(
+            "E0310",
+            f"`{sign}` of elements {first.value} and {second.value}: nothing widens or narrows by itself",
+            span,
+            _sides(body, parts),
+            help=f"convert one side, for instance with {first.value if first.is_float else second.value}(...)",
+        )
     one, other, axes = spread_by_name(body, adapted[0], adapted[1], span, parts)
     return (one, other), Tensor(element, axes)
 
@@ -171,8 +199,13 @@ def matrix_product(body: Body, node: tree.Binary, left: Typed, right: Typed) -> 
     ours, theirs = left.type.axes, right.type.axes
     summed = len(theirs) - 2 if len(theirs) > 1 else 0
     if not agree(ours[-1], theirs[summed]):
-        body.report.fail("E0401", f"`@` sums the last axis of {shown(ours)}, {ours[-1]}, with {theirs[summed]} of {shown(theirs)}", node.span,
-                         _sides(body, (node.left.span, node.right.span)), help="say which axes meet with `einsum`")
+        body.report.fail(
+            "E0401",
+            f"`@` sums the last axis of {shown(ours)}, {ours[-1]}, with {theirs[summed]} of {shown(theirs)}",
+            node.span,
+            _sides(body, (node.left.span, node.right.span)),
+            help="say which axes meet with `einsum`",
+        )
     letters: list[int] = []
     for place, axis in enumerate(theirs):
         if place == summed:
@@ -197,8 +230,12 @@ def masks(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:
     """`&` and `|` on bool tensors."""
     for side, part in ((left, node.left), (right, node.right)):
         if not isinstance(side.type, Tensor) or side.type.element is not Element.BOOL:
-            body.report.fail("E0310", f"`{node.operator}` is for bool tensors, found {side.type}", part.span,
-                             help="host conditions are combined with `and` and `or`" if side.type == types.BOOL else None)
+            body.report.fail(
+                "E0310",
+                f"`{node.operator}` is for bool tensors, found {side.type}",
+                part.span,
+                help="host conditions are combined with `and` and `or`" if side.type == types.BOOL else None,
+            )
     with body.builder.at(node.span):
         one, other, axes = spread_by_name(body, left, right, node.span, (node.left.span, node.right.span))
         return Typed(Tensor(Element.BOOL, axes), (body.builder.op("and" if node.operator == "&" else "or", one, other),))
@@ -218,7 +255,11 @@ def negative(body: Body, node: tree.Unary, operand: Typed) -> Typed:
 
 def mask_not(body: Body, node: tree.Unary, operand: Typed) -> Typed:
     if not isinstance(operand.type, Tensor) or operand.type.element is not Element.BOOL:
-        body.report.fail("E0310", f"`!` is for bool tensors, found {operand.type}", node.operand.span,
-                         help="a host condition is negated with `not`" if operand.type == types.BOOL else None)
+        body.report.fail(
+            "E0310",
+            f"`!` is for bool tensors, found {operand.type}",
+            node.operand.span,
+            help="a host condition is negated with `not`" if operand.type == types.BOOL else None,
+        )
     with body.builder.at(node.span):
         return Typed(operand.type, (body.builder.op("not", operand.value),))

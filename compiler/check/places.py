@@ -1,4 +1,5 @@
 """What a `mut` argument names, and what a call gives back to it."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -20,15 +21,20 @@ def mut_place(body: Body, argument: tree.Argument) -> tuple[Place, Typed]:
         root = root.base
     if not isinstance(root, tree.Name):
         body.report.fail("E0605", "`mut` stands before a variable or a member of one", argument.span)
-    variable = body.variable(root.name, root.span)
+    variable = body.variable(root.name)
     if variable is None:
         body.report.fail("E0201", f"`{root.name}` is no variable", root.span, help=did_you_mean(root.name, body.environment))
     typed = body.evaluate(argument.value)
     if isinstance(typed.type, types.Handle | types.Dataset | types.Batches):
         body.report.fail("E0605", f"{typed.type} is a handle, which moves without `mut`", argument.span)
     if not variable.mutable:
-        body.report.fail("E0605", f"`{root.name}` isn't `mut`, so a call can't change it", argument.span, [Label(variable.span, "bound here")],
-                         help=f"bind it as `mut {root.name}`")
+        body.report.fail(
+            "E0605",
+            f"`{root.name}` isn't `mut`, so a call can't change it",
+            argument.span,
+            [Label(variable.span, "bound here")],
+            help=f"bind it as `mut {root.name}`",
+        )
     return Place(variable, ".".join(path)), typed
 
 
@@ -43,8 +49,13 @@ def check_aliasing(body: Body, arguments: list[tuple[tree.Argument, Place | None
         for other_root, other_path, other_mut, other in named[:number]:
             overlap = root == other_root and (_within(path, other_path) or _within(other_path, path))
             if overlap and (is_mut or other_mut) and not _is_scalar(body, argument if not is_mut else other):
-                body.report.fail("E0602", f"`{argument.value.span.text}` is passed as `mut` and once more in the same call", argument.span,
-                                 [Label(other.span, "also here")], help=f"bind a copy before: `copy = {root}`")
+                body.report.fail(
+                    "E0602",
+                    f"`{argument.value.span.text}` is passed as `mut` and once more in the same call",
+                    argument.span,
+                    [Label(other.span, "also here")],
+                    help=f"bind a copy before: `copy = {root}`",
+                )
 
 
 def _path(node: tree.Expression) -> tuple[str, str] | None:

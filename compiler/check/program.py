@@ -1,4 +1,5 @@
 """What checking gives: everything that a host (the Python API, the command line) needs to know of a program, as data."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

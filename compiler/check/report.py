@@ -1,4 +1,5 @@
 """Collecting diagnostics. A mistake is reported once, where it was made: what depends on it stops without a word."""
+
 from __future__ import annotations
 
 import difflib

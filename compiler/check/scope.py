@@ -1,4 +1,5 @@
 """What names stand for in a module."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """A call of something built in: its arguments by name, checked where they are taken."""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -37,7 +38,12 @@ class Site:
             self.fail("E0306", f"`{self.name}` takes neither a pattern nor brackets")
         for place, argument in enumerate(self.node.arguments):
             if argument.name is not None and argument.name.text not in names:
-                self.fail("E0311", f"`{self.name}` has no parameter `{argument.name}`", argument.name.span, did_you_mean(argument.name.text, names))
+                self.fail(
+                    "E0311",
+                    f"`{self.name}` has no parameter `{argument.name}`",
+                    argument.name.span,
+                    did_you_mean(argument.name.text, names),
+                )
             if argument.name is None and place >= len(names):
                 self.fail("E0302", f"`{self.name}` takes {self._listed(required, optional)}, found one argument more", argument.span)
             name = argument.name.text if argument.name else names[place]
@@ -49,8 +55,12 @@ class Site:
             self.fail("E0302", f"`{self.name}` takes {self._listed(required, optional)}: {', '.join(missing)} missing")
         for name, argument in found.items():
             if name in mutable and not argument.is_mut:
-                self.fail("E0601", f"`{self.name}` changes `{argument.value.span.text}`: say so with `mut`", argument.span,
-                          f"mut {argument.value.span.text}")
+                self.fail(
+                    "E0601",
+                    f"`{self.name}` changes `{argument.value.span.text}`: say so with `mut`",
+                    argument.span,
+                    f"mut {argument.value.span.text}",
+                )
             if name not in mutable and argument.is_mut:
                 self.fail("E0604", f"`{self.name}` doesn't change its `{name}`: `mut` doesn't stand here", argument.span)
         return found
@@ -81,8 +91,11 @@ class Site:
         """The places of the axes that `over=` names, ascending."""
         listed = ", ".join(axis.name for axis in operand.axes)
         if argument is None:
-            self.fail("E0406", f"`{self.name}` needs to know over which axis: {operand} has {listed or 'none'}",
-                      help=f"over={operand.axes[-1].name}" if operand.axes else None)
+            self.fail(
+                "E0406",
+                f"`{self.name}` needs to know over which axis: {operand} has {listed or 'none'}",
+                help=f"over={operand.axes[-1].name}" if operand.axes else None,
+            )
         nodes = argument.value.elements if isinstance(argument.value, tree.Tuple) else (argument.value,)
         places: list[int] = []
         for node in nodes:
@@ -109,3 +122,6 @@ def _called(axis: Axis, text: str) -> bool:
 
 def host_float(site: Site, argument: tree.Argument | None, default: float) -> Typed:
     return site.body.constant(default) if argument is None else site.value(argument, types.FLOAT)
+
+
+Handler = Callable[[Site], Typed]

@@ -1,11 +1,12 @@
 """Types as they are written, turned into the checker's types."""
+
 from __future__ import annotations
 
 from typing import Protocol
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext
-from shapescript.compiler.check.report import Report, did_you_mean
+from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir import types as ir
@@ -84,7 +85,7 @@ class TypeReader:
         entity = self._entity(name)
         match entity:
             case BrokenEntity():
-                self.report.fail("E0308", f"`{name}` is declared with a mistake", entity.span)
+                raise Reported
             case ModelEntity():
                 return types.Model(self.model_type(entity, items, span))
             case RecordEntity(record):

@@ -1,4 +1,5 @@
 """Checked expressions: a type, the IR values that hold it, and variables."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -57,6 +58,6 @@ def split(type_: Type, values: tuple[Value, ...]) -> tuple[Typed, ...]:
     start = 0
     for element in type_.elements:
         width = len(types.lower(element))
-        found.append(Typed(element, values[start:start + width]))
+        found.append(Typed(element, values[start : start + width]))
         start += width
     return tuple(found)

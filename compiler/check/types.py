@@ -3,6 +3,7 @@
 Two axes are the same where name and size are. A name is what the program reads: `b`, `Hidden`, `3*D`, `(H Dh)`; the size tells apart what has
 the same name in different functions.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -164,11 +164,11 @@ def emit_contraction(b: Builder, target: Target, contraction: Contraction, a: Va
         if not axes:
             b.call(fn, [*pointers, scratch, *limits, *run_time.values(), *indices, *captured])
             return
-        axis, strides = axes[0], (axes[0].a_stride, axes[0].b_stride, axes[0].c_stride)
+        axis, element = axes[0], contraction.element
 
         def turn(i: Value, _: Sequence[Value]) -> None:
-            moved = [at(b, pointer, emit.times(b, i, stride), contraction.element) for pointer, stride in zip(pointers, strides, strict=True)]
-            nest(axes[1:], moved, (*indices, i))
+            steps = zip(pointers, (axis.a_stride, axis.b_stride, axis.c_stride), strict=True)
+            nest(axes[1:], [at(b, pointer, emit.times(b, i, stride), element) for pointer, stride in steps], (*indices, i))
 
         loop(b, 0, axis.size, 1, turn)
 
@@ -177,7 +177,8 @@ def emit_contraction(b: Builder, target: Target, contraction: Contraction, a: Va
 
 def _name(prefix: str, target: Target, plan: Plan, contraction: Contraction) -> str:
     numbers = "_".join("x" if number is None else str(number) for number in contraction.normalised().signature()[1:])
-    return f"{prefix}.{contraction.element}.{target.lanes}.{plan.rows}x{plan.vectors}.{plan.right.value[:4]}.{int(plan.pack_left)}.{numbers}"
+    tile = f"{target.lanes}.{plan.rows}x{plan.vectors}.{plan.right.value[:4]}.{int(plan.pack_left)}.{plan.k_block}"
+    return f"{prefix}.{contraction.element}.{tile}.{numbers}"
 
 
 def _kernel(module: Any, target: Target, plan: Plan, contraction: Contraction, epilogue: Epilogue | None, batch_axes: int) -> Any:

@@ -109,10 +109,9 @@ def plan_contraction(target: Target, contraction: Contraction) -> Plan:
     most_rows = max(1, (target.registers - vectors - 1) // vectors)
     right = _right_layout(contraction, m)
     pack_left = _left_is_far_apart(contraction)
+    rows = min(most_rows, target.tile_rows * (2 if vectors == 1 else 1))
     if m is not None and 0 < m <= most_rows:
         rows = m
-    else:
-        rows = min(most_rows, target.tile_rows * (2 if vectors == 1 else 1))
     if pack_left:  # a packed row of the tile is one vector load and store: a power of two
         rows = 1 << (rows.bit_length() - 1)
     # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A.

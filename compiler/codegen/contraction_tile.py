@@ -8,7 +8,21 @@ from typing import Any
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan
-from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at, constant, intrinsic, is_float, load, loop, splat, store, vector_of
+from shapescript.compiler.codegen.emit import (
+    I64,
+    Builder,
+    Size,
+    Value,
+    at,
+    constant,
+    intrinsic,
+    is_float,
+    load,
+    loop,
+    splat,
+    store,
+    vector_of,
+)
 from shapescript.compiler.codegen.target import Target
 
 

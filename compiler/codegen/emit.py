@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import llvmlite.ir as ir
 import numpy as np
+from llvmlite import ir
 
 Value: TypeAlias = ir.Value
 Builder: TypeAlias = ir.IRBuilder
@@ -95,7 +95,12 @@ def stack(b: Builder, element: ElementType, count: int) -> Value:
 
 
 def loop(
-    b: Builder, start: Size, stop: Size, step: Size, body: Callable[[Value, Sequence[Value]], Sequence[Value] | None], carried: Sequence[Value] = ()
+    b: Builder,
+    start: Size,
+    stop: Size,
+    step: Size,
+    body: Callable[[Value, Sequence[Value]], Sequence[Value] | None],
+    carried: Sequence[Value] = (),
 ) -> list[Value]:
     """`for i in range(start, stop, step): carried = body(i, carried)`, step > 0; returns the carried values after the last turn."""
     before, head, inside, after = b.block, *(b.append_basic_block(name) for name in ("head", "body", "after"))

@@ -5,10 +5,7 @@ Other libraries change rounding, flush-to-zero and traps for the whole process; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import llvmlite.ir as ir
+from llvmlite import ir
 from shapescript.compiler.codegen.emit import I32, I64, PTR, VOID, Builder, Value, stack
 from shapescript.compiler.codegen.target import Target
 
@@ -37,12 +34,24 @@ def leave(b: Builder, target: Target, caller: Value) -> None:
         b.call(_intrinsic(b, "llvm.aarch64.set.fpcr", VOID, [I64]), [caller])
 
 
-@contextmanager
-def exact_environment(b: Builder, target: Target) -> Iterator[None]:
-    """The code emitted inside runs in the default environment. It must end where the builder stands, not by returning."""
+def emit_entry(module: ir.Module, target: Target, name: str, body: ir.Function) -> ir.Function:
+    """The exported function `name`, which calls `body` (internal, of the same type) in the default environment.
+
+    The body is a function of its own because LLVM takes arithmetic to be free of the environment, and may move it past the change within
+    one function.
+    """
+    body.attributes.add("noinline")
+    entry = ir.Function(module, body.function_type, name)
+    entry.attributes.add("nounwind")
+    b = ir.IRBuilder(entry.append_basic_block("entry"))
     caller = enter(b, target)
-    yield
+    result = b.call(body, entry.args)
     leave(b, target, caller)
+    if body.function_type.return_type == VOID:
+        b.ret_void()
+    else:
+        b.ret(result)
+    return entry
 
 
 def _intrinsic(b: Builder, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,13 @@ import llvmlite.ir as ir
 from shapescript.compiler.codegen import emit, environment, memory
 from shapescript.compiler.codegen.context import DETAILS, ContextLayout, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, Builder, ElementType, Value
-from shapescript.compiler.codegen.sizes import SizeValues
+from shapescript.compiler.codegen.sizes import SizeValues, checked_sizes
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Function, Op
-from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import Element
-from shapescript.compiler.passes.plan import Borrowed, Location, ParameterStorage, Plan, ResultStorage
+from shapescript.compiler.passes.plan import Borrowed, Location, ParameterStorage, Plan, ResultStorage, part_offset
 
 Registers = tuple[Value, ...]
 
@@ -38,6 +37,41 @@ class Site:
     data: tuple[str | int, ...] = ()
 
 
+Rule = Callable[["Lowering", Op], None]
+RULES: dict[str, Rule] = {}  # how each operation is lowered, by its name
+
+
+def lowers(*names: str) -> Callable[[Rule], Rule]:
+    """Enters a function as the lowering of operations."""
+
+    def enter(rule: Rule) -> Rule:
+        for name in names:
+            RULES[name] = rule
+        return rule
+
+    return enter
+
+
+class MaskCache:
+    """The masks of dropouts made so far in the blocks around the builder."""
+
+    def __init__(self) -> None:
+        self._scopes: list[dict[Hashable, Value]] = [{}]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    def find(self, key: Hashable) -> Value | None:
+        return next((scope[key] for scope in self._scopes if key in scope), None)
+
+    def add(self, key: Hashable, pointer: Value) -> Value:
+        self._scopes[-1][key] = pointer
+        return pointer
+
+
 class Lowering:
     """One function on its way to LLVM IR; the builder stands in the native function that is the whole program."""
 
@@ -49,11 +83,15 @@ class Lowering:
         self.context: Value = native.args[0]
         self.exit = native.append_basic_block("exit")
         self.sizes = SizeValues()
+        self.masks = MaskCache()
         self.values: dict[nodes.Value, Registers] = {}
         self.slots: dict[int, Value] = {}
         self.borrowed: dict[nodes.Value, Value] = {}
         self.sites: list[Site] = [Site("none"), Site("host failed")]
+        self.unchecked: list[Size] = list(checked_sizes(function.body))
+        self.checked_quotients: set[Symbol] = set()
         self.exchange_words = 0
+        self.takes = 0  # how often the arena was asked so far
         self._kernels: dict[Hashable, Any] = {}
         self._bases: dict[Location, Value] = {}
 
@@ -95,6 +133,18 @@ class Lowering:
             with self.b.goto_entry_block():
                 self._bases[storage] = load_address(self.b, self.context, index)
         return self._bases[storage]
+
+    def part(self, value: nodes.Value, path: str) -> Value:
+        """Where a part of a model begins."""
+        return emit.at(self.b, self.pointer(value), part_offset(value.type, path), emit.I8)
+
+    def load_number(self, pointer: Value, element: Element) -> Value:
+        """A register from memory."""
+        value = emit.load(self.b, pointer, MEMORY_TYPES[element])
+        return emit.condition_of(self.b, value) if element is Element.BOOL else value
+
+    def store_number(self, value: Value, pointer: Value) -> None:
+        emit.store(self.b, emit.stored_condition(self.b, value) if value.type == emit.I1 else value, pointer)
 
     def has_place(self, value: nodes.Value) -> bool:
         """Whether a stored value is made at all."""
@@ -145,6 +195,7 @@ class Lowering:
 
     def take(self, count: emit.Size) -> Value:
         """More bytes of the arena, until it is reset; leaves where there are none."""
+        self.takes += 1
         pointer = memory.take(self.b, self.context, count, lambda b, bytes_: _ask_for_memory(b, self.target, b.function.args[0], bytes_))
         with self.b.if_then(self.b.icmp_unsigned("==", pointer, ir.Constant(PTR, None)), likely=False):
             self.leave(HOST_FAILED)
@@ -190,8 +241,8 @@ def ask(b: Builder, target: Target, context: Value, request: Value) -> Value:
         fn.attributes.add("noinline")
         words, wanted = fn.args
         store_word(inner, I64(0), words, Word.ANSWERED)
-        callback = load_address(inner, words, Word.CALLBACK)
-        callback.type = ir.FunctionType(I64, [I64]).as_pointer()
+        callback: Any = load_address(inner, words, Word.CALLBACK)
+        callback.function_type = ir.FunctionType(I64, [I64])
         inner.call(callback, [wanted])
         environment.enter(inner, target)
         inner.ret(inner.icmp_signed("!=", load_word(inner, words, Word.ANSWERED), I64(0)))

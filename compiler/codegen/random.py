@@ -1,8 +1,9 @@
 """Random words and dropout masks in native code, from numerics' Philox streams (numerics/philox.py).
 
-An element's word depends on its stream and row-major index alone, so these may be called for any elements in any order. Whole runs cost a
-quarter: one Philox evaluation of 16 counters gives 64 consecutive elements. So a dropout does best to make the bytes of its mask first, with
-`emit_kept`, for a few rows or the whole tensor at a time (the backward pass reads the same bytes), and load them in the product's epilogue.
+An element's word depends on its stream and row-major index alone, so these may be called for any elements in any order. Whole runs
+cost a quarter: one Philox evaluation of 16 counters gives 64 consecutive elements. So a dropout does best to make the bytes of its mask
+first, with `emit_kept`, for a few rows or the whole tensor at a time (the backward pass reads the same bytes), and load them in the
+product's epilogue.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ _KINDS = {emit.F32: Kind.F32, emit.F64: Kind.F64, emit.I64: Kind.I64}
 
 @dataclass(frozen=True)
 class Reduction:
-    """kind: sum, max or min, of F32, F64 or I64 elements. Integer sums wrap; NaN propagates through max and min."""
+    """kind: sum, max or min, of F32, F64 or I64 elements. Integer sums wrap; max and min are numerics' `maximum` and `minimum`."""
 
     kind: str
     element: ElementType
@@ -36,8 +36,6 @@ class Reduction:
         """Two partial results (scalars or vectors), the earlier one first."""
         if self.kind == "sum":
             return b.fadd(x, y) if is_float(self.element) else b.add(x, y)
-        if not is_float(self.element):
-            return b.select(b.icmp_signed(">" if self.kind == "max" else "<", x, y), x, y)
         arguments = [Argument(i, _KINDS[self.element]) for i in range(2)]
         extreme = elementary.maximum if self.kind == "max" else elementary.minimum
         return scalars.emit(b, extreme(*arguments), [x, y])
@@ -46,10 +44,9 @@ class Reduction:
         return emit.constant(self.start, self.element if count is None else emit.vector_of(self.element, count))
 
 
-Combine = Callable[[Value, Value], Value]
-
-
-def combine_each(b: Builder, reductions: Sequence[Reduction], totals: Sequence[Value], values: Sequence[Value], mask: Value | None) -> list[Value]:
+def combine_each(
+    b: Builder, reductions: Sequence[Reduction], totals: Sequence[Value], values: Sequence[Value], mask: Value | None
+) -> list[Value]:
     """Totals with one more value each, in the mask's lanes."""
     grown = [r.combine(b, x, y) for r, x, y in zip(reductions, totals, values, strict=True)]
     return [emit.masked(b, mask, new, old) for new, old in zip(grown, totals, strict=True)]
@@ -90,7 +87,8 @@ class BlockTree:
 
         def take_in(state: Sequence[Value]) -> list[Value]:
             bits, level, *current = state
-            kept = [load(b, place(room, r.element, level), r.element, self.width) for room, r in zip(self.rooms, self.reductions, strict=True)]
+            rooms = zip(self.rooms, self.reductions, strict=True)
+            kept = [load(b, place(room, r.element, level), r.element, self.width) for room, r in rooms]
             there = b.trunc(bits, I1)
             combined = [r.combine(b, x, y) for r, x, y in zip(self.reductions, kept, current, strict=True)]
             return [b.lshr(bits, I64(1)), b.add(level, I64(1)), *(b.select(there, x, y) for x, y in zip(combined, current, strict=True))]

@@ -101,7 +101,11 @@ def _strips(b: Builder, reductions: Sequence[Reduction], width: int, rows: Size,
                     lanes = grow(lanes, lane, row, column, mask) if lane < rest else lanes
                 else:
                     there = b.icmp_signed("<", I64(lane), rest)
-                    lanes = _one_more_row(b, there, lanes, lane, many, lambda now, lane=lane, row=row: grow(now, lane, row, column, mask))
+
+                    def grow_this(now: list[Value], lane: int = lane, row: Size = row) -> list[Value]:
+                        return grow(now, lane, row, column, mask)
+
+                    lanes = _one_more_row(b, there, lanes, lane, many, grow_this)
             return lanes
 
         sums = [r.starting(width) for r in reductions] * LANES
@@ -133,7 +137,9 @@ def _strips(b: Builder, reductions: Sequence[Reduction], width: int, rows: Size,
     _each_vector(b, low, high, width, strip)
 
 
-def _one_more_row(b: Builder, there: Value, lanes: list[Value], lane: int, many: int, grow: Callable[[list[Value]], list[Value]]) -> list[Value]:
+def _one_more_row(
+    b: Builder, there: Value, lanes: list[Value], lane: int, many: int, grow: Callable[[list[Value]], list[Value]]
+) -> list[Value]:
     """Lanes with a row more in one of them where it is there."""
     own = slice(lane * many, (lane + 1) * many)
     mine = emit.choose(b, there, lambda: grow(lanes)[own], lambda: lanes[own])
@@ -153,19 +159,26 @@ def _accumulators(b: Builder, reductions: Sequence[Reduction], width: int, rows:
             place = emit.plus(b, emit.times(b, lane, CHUNK), b.sub(column, first))
             return [at(b, room, place, r.element) for room, r in zip(rooms, reductions, strict=True)]
 
+        def sums(mine: Sequence[Value]) -> list[Value]:
+            return [load(b, cell, r.element, width) for cell, r in zip(mine, reductions, strict=True)]
+
         def block(t: Value, _: Sequence[Value]) -> None:
             start = b.mul(t, I64(BLOCK))
             stop = emit.least(b, emit.plus(b, start, BLOCK), rows)
-            for room, r in zip(rooms, reductions, strict=True):
-                loop(b, 0, LANES * CHUNK, width, lambda i, _, room=room, r=r: store(b, r.starting(width), at(b, room, i, r.element)))
+
+            def clear(i: Value, _: Sequence[Value]) -> None:
+                for room, r in zip(rooms, reductions, strict=True):
+                    store(b, r.starting(width), at(b, room, i, r.element))
+
+            loop(b, 0, LANES * CHUNK, width, clear)
 
             def row(i: Value, _: Sequence[Value]) -> None:
                 lane = b.and_(i, I64(LANES - 1))
 
                 def vector(column: Value, mask: Value | None) -> None:
                     mine = cells(lane, column)
-                    totals = [load(b, cell, r.element, width) for cell, r in zip(mine, reductions, strict=True)]
-                    for cell, total in zip(mine, combine_each(b, reductions, totals, produce(b, i, column, mask), None), strict=True):
+                    grown = combine_each(b, reductions, sums(mine), produce(b, i, column, mask), None)
+                    for cell, total in zip(mine, grown, strict=True):
                         store(b, total, cell)
 
                 _each_vector(b, first, end, width, vector)
@@ -174,7 +187,7 @@ def _accumulators(b: Builder, reductions: Sequence[Reduction], width: int, rows:
             last = b.icmp_signed("==", b.add(t, I64(1)), emit.size(blocks))
 
             def end_block(column: Value, mask: Value | None) -> None:
-                lanes = [[load(b, cell, r.element, width) for cell, r in zip(cells(lane, column), reductions, strict=True)] for lane in range(LANES)]
+                lanes = [sums(cells(lane, column)) for lane in range(LANES)]
                 values = [_tree_of_lanes(b, r, [lane[place] for lane in lanes]) for place, r in enumerate(reductions)]
                 totals = tree.add(b, t, last, values, b.sub(column, first))
                 with b.if_then(last):

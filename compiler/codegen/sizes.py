@@ -14,11 +14,16 @@ from shapescript.compiler.ir.types import DatasetType, OrderedType, TensorType
 
 
 class SizeValues:
-    """The values of symbols, and of the sizes made of them, where the builder stands; scopes follow the blocks of the program."""
+    """The values of symbols, and of the sizes made of them; scopes follow the blocks of the program.
 
-    def __init__(self, symbols: dict[Symbol, Value] | None = None) -> None:
-        self._symbols: list[dict[Symbol, emit.Size]] = [dict(symbols or {})]
+    A size is computed once in a scope, where the builder stands at its first use: never ask for one where the code emitted may be skipped
+    without opening a scope. With `arguments`, values of symbols that the function is given, sizes are computed at the function's entry.
+    """
+
+    def __init__(self, arguments: dict[Symbol, Value] | None = None) -> None:
+        self._symbols: list[dict[Symbol, emit.Size]] = [dict(arguments or {})]
         self._known: list[dict[Size, emit.Size]] = [{}]
+        self._at_entry = arguments is not None
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -31,7 +36,6 @@ class SizeValues:
 
     def bind(self, symbol: Symbol, value: emit.Size) -> None:
         self._symbols[-1][symbol] = value
-        self._known[-1].clear()
 
     def is_bound(self, size: Size) -> bool:
         return all(self._has_value(symbol) for monomial, _ in size.terms for symbol in monomial)
@@ -48,13 +52,21 @@ class SizeValues:
         for scope in self._known:
             if size in scope:
                 return scope[size]
+        if self._at_entry:
+            with b.goto_entry_block():
+                value = self._computed(b, size)
+        else:
+            value = self._computed(b, size)
+        self._known[-1][size] = value
+        return value
+
+    def _computed(self, b: Builder, size: Size) -> emit.Size:
         total: emit.Size = 0
         for monomial, count in size.terms:
             term: emit.Size = count
             for symbol in monomial:
                 term = emit.times(b, term, self._symbol(b, symbol))
             total = emit.plus(b, total, term) if total != 0 else term
-        self._known[-1][size] = total
         return total
 
     def _symbol(self, b: Builder, symbol: Symbol) -> emit.Size:
@@ -68,7 +80,7 @@ class SizeValues:
         return b.sdiv(numerator, denominator)
 
 
-def tested_sizes(block: Block) -> Iterable[Size]:
+def checked_sizes(block: Block) -> Iterable[Size]:
     """The sizes that occur in a block and its regions and may have no value or one below 0: quotients, differences."""
     found: dict[Size, None] = {}
 

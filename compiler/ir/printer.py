@@ -6,6 +6,7 @@ from typing import Any
 
 from shapescript.compiler.ir.nodes import Block, Function, Module, Op, Value
 from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.ir.types import Element
 
 
 class _Names:
@@ -76,6 +77,8 @@ def _attribute(value: Any) -> str:
             return f"({' '.join(_attribute(part) for part in value)})"
         case Size() | Symbol():
             return str(value)
+        case Element():
+            return value.value
         case float():
             return repr(value)
         case str():

@@ -87,6 +87,10 @@ class Size:
         """The size as a number where every symbol has a value."""
         return evaluate(self, lambda symbol: symbol.value)
 
+    def known(self) -> Size:
+        """The same size with numbers in the place of symbols that have a value: equal for sizes that are equal whatever the rest is."""
+        return self.substitute({symbol: number(symbol.value) for symbol in self.symbols() if symbol.value is not None})
+
     def substitute(self, values: Mapping[Symbol, Size]) -> Size:
         """Raises InexactDivision where a quotient becomes one of known numbers that doesn't divide."""
         if not any(symbol in values for symbol in self.symbols()):

@@ -273,9 +273,15 @@ def evaluate_number(number: HostNumber) -> float:
         case "*":
             return parts[0] * parts[1]
         case "/":
-            return parts[0] / parts[1]
+            return _divided(parts[0], parts[1])
         case "neg":
             return -parts[0]
         case "sqrt":
-            return math.sqrt(parts[0])
+            return math.sqrt(parts[0]) if parts[0] >= 0.0 else math.nan
     raise ValueError(f"unknown operator {number.operator}")
+
+
+def _divided(above: float, below: float) -> float:
+    if below != 0.0:
+        return above / below
+    return math.nan if above == 0.0 or math.isnan(above) else math.copysign(math.inf, above) * math.copysign(1.0, below)

@@ -144,7 +144,7 @@ def tanh(x: Expr) -> Expr:
     """A polynomial below 0.625, above it 1 - 2 / (e ** 2|x| + 1); the sign is the operand's."""
     size = abs(x)
     square = x * x
-    near = fma(x * square, polynomial(square, TANH[x.kind]), x)
+    near = fma(size * square, polynomial(square, TANH[x.kind]), size)
     small = exp_in_range(_not_below_range(size * -2.0))
     far = 1.0 - (small * 2.0) / (small + 1.0)
-    return select(size < TANH_SMALL, near, with_sign_of(far, x))
+    return with_sign_of(select(size < TANH_SMALL, near, far), x)

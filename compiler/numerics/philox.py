@@ -21,7 +21,7 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # added to the key between rounds: from th
 GROUP_WORDS = 4
 VECTOR = 16  # neighbouring groups computed side by side
 RUN = GROUP_WORDS * VECTOR  # consecutive elements that they give
-STREAM_BITS = 62
+STREAM_MASK = (1 << 62) - 1
 MASK_32 = 0xFFFFFFFF
 
 Words = tuple[Expr, Expr, Expr, Expr]
@@ -64,10 +64,10 @@ def key_of(seed: int) -> tuple[int, int]:
     return seed & MASK_32, (seed >> 32) & MASK_32
 
 
-def stream_of(domain: Domain, number: int) -> tuple[int, int]:
-    """The counter's upper two words, the low one first; of the number the lowest 62 bits count."""
-    number &= (1 << STREAM_BITS) - 1
-    return number & MASK_32, (number >> 32) | (domain << 30)
+def stream_of(domain: Domain, number: Any) -> tuple[Any, Any]:
+    """The counter's upper two words, the low one first: for an int, of which the lowest 62 bits count, or for a uint64 array of such."""
+    number = number & STREAM_MASK
+    return number & MASK_32, (number >> 32) | (int(domain) << 30)
 
 
 def stream_words(seed: int, domain: Domain, number: int, start: int, count: int) -> NDArray[np.uint32]:

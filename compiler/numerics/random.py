@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from shapescript.compiler.numerics.evaluation import DTYPES, evaluate
 from shapescript.compiler.numerics.logarithms import log
 from shapescript.compiler.numerics.operations import round_to_f32
-from shapescript.compiler.numerics.permutation import feistel, half_bits, order, round_keys
-from shapescript.compiler.numerics.philox import STREAM_BITS, Domain, key_of, philox, philox_words, stream_of, stream_words
+from shapescript.compiler.numerics.permutation import feistel, half_bits, order, places, round_keys
+from shapescript.compiler.numerics.philox import STREAM_MASK, Domain, key_of, philox, philox_words, stream_of, stream_words
 from shapescript.compiler.numerics.scalar import (
     F32,
     F64,
@@ -43,6 +43,7 @@ __all__ = [
     "parameter_stream",
     "philox",
     "philox_words",
+    "places",
     "round_keys",
     "standard_normal",
     "start_normal",
@@ -115,7 +116,7 @@ def parameter_stream(name: str) -> int:
     value = FNV_OFFSET
     for byte in name.encode():
         value = ((value ^ byte) * FNV_PRIME) % 2**64
-    return value & ((1 << STREAM_BITS) - 1)
+    return value & STREAM_MASK
 
 
 def unit_uniform(word: Expr) -> Expr:

@@ -66,13 +66,9 @@ register(OpEntry("transpose", _infer_transpose, _transpose_derivative, Move("tra
 
 def _infer_reshape(op: Op) -> tuple[Type, ...]:
     kind, axes = operand_type(op), attribute(op, "axes")
-    require(product(axes) == product(kind.axes) or _equal_numbers(axes, kind.axes), op, f"{product(axes)} is not {product(kind.axes)} elements")
+    same = product(axes) == product(kind.axes) or product(axes).known() == product(kind.axes).known()
+    require(same, op, f"{product(axes)} is not {product(kind.axes)} elements")
     return (TensorType(kind.element, tuple(axes)),)
-
-
-def _equal_numbers(left: Sequence[Size], right: Sequence[Size]) -> bool:
-    number = product(left).constant()
-    return number is not None and number == product(right).constant()
 
 
 def _reshape_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:

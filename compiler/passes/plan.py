@@ -86,6 +86,11 @@ def plan_memory(function: Function) -> Plan:
     return Plan(locations, planner.slots)
 
 
+def has_storage(value: Value) -> bool:
+    """Whether the value has a location: orders of datasets are registers here, as numbers and handles are."""
+    return is_stored(value) and not isinstance(value.type, OrderedType)
+
+
 def storage_bytes(type_: Type) -> Size:
     """Bytes of a storage for the type. An optimiser's is its block, then the first moments, then the second."""
     match type_:
@@ -187,7 +192,7 @@ class _Planner:
                     yield self.places[value].root, index
 
     def _is_new(self, root: Value) -> bool:
-        return root in self.places and not isinstance(root.type, OrderedType) and not self._is_placed(root)
+        return root in self.places and has_storage(root) and not self._is_placed(root)
 
     # ---- values computed where they end
 
@@ -220,7 +225,7 @@ class _Planner:
         found = False
         for place, operand in enumerate(op.operands):
             if operand in self.places and self.places[operand].root is root:
-                same_width = all(_element_bytes(result) == _element_bytes(operand) for result in op.results if is_stored(result))
+                same_width = all(_element_bytes(result) == _element_bytes(operand) for result in op.results if has_storage(result))
                 if place not in allowed or self.places[operand].path or not same_width:
                     return False
                 found = True

@@ -1,9 +1,10 @@
 """Sizes in the place of symbols, in every kind of thing that an operation's attributes and types hold."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Set
 from typing import Any
 
+from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import (
     DatasetType,
@@ -80,3 +81,51 @@ def _alone(size: Size) -> Symbol | None:
         case (((symbol,), 1),) if symbol.value is None and symbol.quotient is None:
             return symbol
     return None
+
+
+def attribute_key(value: Any) -> Hashable:
+    """Equal for attributes that mean the same: numbers with type and bits, so that 0.0, -0.0, 0 and false differ.
+
+    Raises TypeError for one that can't be compared.
+    """
+    match value:
+        case float():
+            return "float", value.hex()
+        case bool() | int():
+            return type(value).__name__, value
+        case tuple() | list():
+            return tuple(attribute_key(part) for part in value)
+        case dict():
+            return tuple((key, attribute_key(part)) for key, part in value.items())
+    hash(value)
+    key: Hashable = value
+    return key
+
+
+def mentions(op: Op, symbols: Set[Symbol]) -> bool:
+    """Whether one of the symbols is in the sizes of the operation's attributes or results."""
+    found = [*op.attributes.values(), *(result.type for result in op.results)]
+    return any(symbol in symbols for part in found for symbol in symbols_in(part))
+
+
+def symbols_in(part: Any) -> Iterator[Symbol]:
+    """The symbols in a size, a type, or a tuple of them."""
+    match part:
+        case Size():
+            yield from part.symbols()
+        case TensorType(_, axes):
+            yield from symbols_in(axes)
+        case DatasetType(record, rows):
+            yield from symbols_in((rows, *(kind for _, kind in record.fields)))
+        case OrderedType(dataset):
+            yield from symbols_in(dataset)
+        case tuple():
+            for inner in part:
+                yield from symbols_in(inner)
+
+
+def rows_bound(op: Op) -> frozenset[Symbol]:
+    """The symbols that get their sizes when the operation is executed: the rows of a dataset that it loads."""
+    if op.name != "load_data":
+        return frozenset()
+    return frozenset(symbol for symbol in symbols_in(op.attributes["dataset"]) if symbol.value is None)

@@ -8,7 +8,7 @@ from typing import Any
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, evaluate, number
-from shapescript.compiler.ir.types import DatasetType, OrderedType, TensorType
+from shapescript.compiler.ir.types import DatasetType, TensorType
 from shapescript.compiler.ops.protocol import ExecutionError, inexact_axis
 
 
@@ -49,8 +49,6 @@ def bind_sizes(function: Function, arguments: Sequence[Any]) -> dict[Symbol, int
 def _equations(function: Function, arguments: Sequence[Any]) -> Iterator[Equation]:
     for value, argument in zip(function.body.parameters, arguments, strict=True):
         name, type_ = value.hint or "an argument", value.type
-        if isinstance(type_, OrderedType):
-            type_, argument = type_.dataset, argument.dataset
         if isinstance(type_, TensorType) and type_.axes:
             yield from _axes(type_.axes, argument.shape, name, function.span)
         elif isinstance(type_, DatasetType):

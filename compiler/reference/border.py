@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Symbol
-from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, TensorType, Type
+from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, OrderedType, TensorType, Type
 from shapescript.compiler.ops.protocol import Bytes, OptimiserState
 from shapescript.compiler.reference.frame import Frame
 from shapescript.compiler.reference.layouts import DTYPES, Array, aligned_copy
@@ -21,10 +21,13 @@ def from_host(type_: Type, value: Any) -> Any:
 
 
 def to_host(type_: Type, value: Any) -> Any:
-    """A value for the host to look at; it may share memory with others."""
-    if not isinstance(type_, TensorType):
-        return value
-    return np.ascontiguousarray(value) if type_.axes else value.item()
+    """A value for the host to look at; it may share memory with others. Of an ordered dataset the host knows the dataset alone."""
+    match type_:
+        case TensorType(_, axes):
+            return np.ascontiguousarray(value) if axes else value.item()
+        case OrderedType():
+            return value.dataset
+    return value
 
 
 def perform(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:

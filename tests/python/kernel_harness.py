@@ -5,13 +5,19 @@ import mmap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import llvmlite.ir as ir
 import numpy as np
+from llvmlite import ir
 from numpy.typing import NDArray
 from shapescript.compiler.codegen import emit, environment, jit, target
 from shapescript.compiler.codegen.target import Target
 
 Array = NDArray[Any]
+C_TYPES = {
+    emit.PTR: ctypes.c_void_p,
+    emit.I64: ctypes.c_int64,
+    emit.F64: ctypes.c_double,
+    emit.F32: ctypes.c_float,
+}
 ELEMENTS = {np.dtype(np.float32): emit.F32, np.dtype(np.float64): emit.F64, np.dtype(np.int64): emit.I64}
 
 
@@ -32,19 +38,20 @@ TARGETS = runnable_targets()
 def module_of(level: Target, kinds: Sequence[Any], body: Callable[[Any, Sequence[Any]], Any], result: Any = None) -> str:
     """IR of a module with `entry(arguments)` that runs what `body(builder, arguments)` emits and returns what it gives."""
     module = ir.Module()
-    fn = ir.Function(module, ir.FunctionType(result or emit.VOID, list(kinds)), "entry")
-    builder = ir.IRBuilder(fn.append_basic_block())
-    with environment.exact_environment(builder, level):
-        value = body(builder, fn.args)
-    builder.ret_void() if value is None else builder.ret(value)
+    fn, builder = emit.function(module, "body", kinds, result or emit.VOID)
+    value = body(builder, fn.args)
+    if value is None:
+        builder.ret_void()
+    else:
+        builder.ret(value)
+    environment.emit_entry(module, level, "entry", fn)
     return str(module)
 
 
 def native(level: Target, kinds: Sequence[Any], body: Callable[[Any, Sequence[Any]], Any], result: Any = None) -> Callable[..., Any]:
     """The compiled function; arrays are passed by address, numbers as their kind says."""
-    types = {emit.PTR: ctypes.c_void_p, emit.I64: ctypes.c_int64, emit.I32: ctypes.c_int32, emit.F64: ctypes.c_double, emit.F32: ctypes.c_float}
     code = jit.compile_module(module_of(level, kinds, body, result), level)
-    call = code.function("entry", [types[kind] for kind in kinds], types[result] if result else None)
+    call = code.function("entry", [C_TYPES[kind] for kind in kinds], C_TYPES[result] if result else None)
     return lambda *arguments: call(*(x.ctypes.data if isinstance(x, np.ndarray) else x for x in arguments))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from shapescript.runtime.arrays import ElementType
+from shapescript.runtime.arrays import Array, ElementType
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.layout import Layout, Leaf, Start
 from shapescript.runtime.model import Model
@@ -51,7 +50,7 @@ def digits(count: int = 10, seed: int = 2) -> Dataset:
     return Dataset(DIGIT, digit_arrays(count, seed))
 
 
-def digit_arrays(count: int = 10, seed: int = 2) -> dict[str, np.ndarray]:
+def digit_arrays(count: int = 10, seed: int = 2) -> dict[str, Array]:
     draw = np.random.default_rng(seed)
     return {"pixels": draw.standard_normal((count, 4)).astype(np.float32), "label": np.arange(count)}
 

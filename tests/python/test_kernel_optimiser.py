@@ -108,8 +108,8 @@ def test_clip_factor(level: Target) -> None:
         assert np.float32(call(norm, limit)) == np.float32(min(1.0, limit / (norm + 1e-6)))
 
 
-def adamw_by_definition(buffers: list[Array], t: int, rate: float, betas: tuple[float, float], eps: float, decay: float, factor: Any) -> None:
-    f = np.float32
+def adamw_by_definition(buffers: list[Array], t: int, constants: tuple[float, float, float, float, float], factor: Any) -> None:
+    f, (rate, *betas, eps, decay) = np.float32, constants
     p, g, m, v = buffers
     g = g * factor
     m[:] = (g - m) * f(1 - betas[0]) + m
@@ -138,7 +138,7 @@ def test_adamw(level: Target) -> None:
         ours[1][:], theirs[1][:] = gradient, gradient
         constants = (3e-4 / t, 0.9, 0.999, 1e-8, 0.01)
         call(*ours, t, 48, 320, 0.37, *constants)
-        adamw_by_definition(theirs, t, constants[0], (0.9, 0.999), 1e-8, 0.01, np.float32(0.37))
+        adamw_by_definition(theirs, t, constants, np.float32(0.37))
         assert all(same_bytes(x, y) for x, y in zip(ours, theirs, strict=True)), t
     assert (ours[2][np.abs(ours[2]) < 2.0**-100] == 0).all()
 

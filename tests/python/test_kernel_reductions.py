@@ -1,5 +1,6 @@
 """Native reductions byte for byte against lanes, lane tree and block tree written out in NumPy."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,9 @@ def test_any_axes_by_strides(level: Target, dtype: Any) -> None:
         assert same_bytes(out, expected), shape
 
 
-def columns(level: Target, values: Array, kinds: tuple[str, ...], method: Method | None, static: bool, cuts: tuple[int, ...] = ()) -> list[Array]:
+def columns(
+    level: Target, values: Array, kinds: tuple[str, ...], method: Method | None, static: bool, cuts: tuple[int, ...] = ()
+) -> list[Array]:
     element = ELEMENTS[values.dtype]
     rows, width = values.shape
     reductions = [Reduction(kind, element) for kind in kinds]
@@ -150,7 +153,7 @@ def columns(level: Target, values: Array, kinds: tuple[str, ...], method: Method
                 emit.store(b, value, emit.at(b, arguments[1], b.add(b.mul(emit.size(d), I64(place)), column), element), mask)
 
         edges = (0, *cuts, d)
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in pairwise(edges):
             reduce_columns(b, level, reductions, n, d, produce, finish, low=low, high=high, method=method)
 
     out = np.zeros((len(kinds), width), values.dtype)

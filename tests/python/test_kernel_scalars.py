@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_harness import TARGETS, Array, native, same_bytes
+from llvmlite import ir
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import PTR
 from shapescript.compiler.codegen.target import Target
@@ -39,7 +40,8 @@ def samples(kind: Kind, place: int) -> Array:
     dtype = DTYPES[kind]
     if kind.is_float:
         special = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 1e-40, np.inf, -np.inf, np.nan, 3e38, 2.0**-1030, 123456.75]
-        values = np.concatenate([np.asarray(special), RNG.standard_normal(COUNT - len(special)) * 2.0 ** RNG.integers(-20, 20, COUNT - len(special))])
+        rest = COUNT - len(special)
+        values = np.concatenate([np.asarray(special), RNG.standard_normal(rest) * 2.0 ** RNG.integers(-20, 20, rest)])
         with np.errstate(all="ignore"):
             return np.roll(values.astype(dtype), 5 * place)
     limits = np.iinfo(dtype)
@@ -110,8 +112,9 @@ def test_every_operation_of_every_kind(level: Target) -> None:
                 arguments = [x.copy() for x in inputs]
                 if len(group) == 1:
                     arguments = in_domain(group[0][0], kinds, group[0][1], arguments)
-                roots: list[Expr] = [Apply(name, tuple(Argument(i, kind) for i, kind in enumerate(kinds)), to) for name, to in group]
-                for (name, to), ours, theirs in zip(group, run(level, roots, arguments, lanes), evaluate_all(roots, arguments), strict=True):
+                roots: list[Expr] = [Apply(name, tuple(map(Argument, range(len(kinds)), kinds)), to) for name, to in group]
+                results = run(level, roots, arguments, lanes), evaluate_all(roots, arguments)
+                for (name, to), ours, theirs in zip(group, *results, strict=True):
                     assert same_bytes(ours, theirs), (name, signature, to, lanes)
 
 
@@ -128,8 +131,8 @@ def test_elementary_functions(level: Target) -> None:
 
 @each_target
 def test_constants_of_every_kind(level: Target) -> None:
-    values: list[tuple[Any, Kind]] = [(0.1, F32), (-0.0, F64), (float("inf"), F32), (float("nan"), F64), (-7, I32), (2**31 - 1, I32), (2**32 - 1, U32),
-                                      (-(2**63), I64), (2**64 - 1, U64), (True, BOOL)]
+    floats: list[tuple[Any, Kind]] = [(0.1, F32), (-0.0, F64), (float("inf"), F32), (float("nan"), F64)]
+    values = [*floats, (-7, I32), (2**31 - 1, I32), (2**32 - 1, U32), (-(2**63), I64), (2**64 - 1, U64), (True, BOOL)]
     roots: list[Expr] = [Constant(value, kind) for value, kind in values]
     arguments = [samples(F32, 0)]
     for lanes in (None, 16):
@@ -147,8 +150,6 @@ def test_division_that_is_not_selected_does_not_trap(level: Target) -> None:
 
 
 def test_arguments_of_different_widths_are_refused() -> None:
-    import llvmlite.ir as ir
-
     wide = [ir.Constant(emit.vector_of(emit.F32, lanes), None) for lanes in (4, 8)]
     with pytest.raises(ValueError, match="lanes"):
         scalars.emit(ir.IRBuilder(), Argument(0, F32) + Argument(1, F32), wide)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_harness import TARGETS, module_of, native
+from llvmlite import ir
 from shapescript.compiler.codegen import emit, jit, optimiser, random, scalars, target
 from shapescript.compiler.codegen.contraction import Contraction, emit_contraction
 from shapescript.compiler.codegen.emit import F32, F64, I64, PTR
@@ -24,38 +25,56 @@ LEVELS = [target.x86_64_v3(), target.x86_64_v4(), target.aarch64()]
 each_level = pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
 
 
+def products_and_reductions(b: Any, level: Target, element: Any, pointers: Any, n: Any) -> None:
+    p, q, r, s = pointers
+    emit_contraction(b, level, Contraction(element, n, 40, 30, 30, 1, 1, 30, 40), p, q, r, s)
+    emit_contraction(b, level, Contraction(element, 7, n, n, 1, n, n, 1, n), p, q, r, s)
+    emit_contraction(b, level, Contraction(element, n, n, n, n, 2, n, 3, n), p, q, r, s)
+    reductions, source = [Reduction(kind, element) for kind in ("sum", "max", "min")], loaded(p, element)
+    for place, value in enumerate(reduce_run(b, reductions, n, lambda b, i, mask: [*source(b, i, mask)] * 3)):
+        emit.store(b, value, emit.at(b, q, place, element))
+    lanes = level.vector_bytes // emit.element_bytes(element)
+
+    def produce(b: Any, row: Any, column: Any, mask: Any) -> list[Any]:
+        return [emit.load(b, emit.at(b, p, b.add(b.mul(row, n), column), element), element, lanes, mask)]
+
+    def finish(b: Any, values: Any, column: Any, mask: Any) -> None:
+        emit.store(b, values[0], emit.at(b, q, column, element), mask)
+
+    for method in Method:
+        reduce_columns(b, level, reductions[:1], n, n, produce, finish, method=method)
+
+
+def optimiser_and_random(b: Any, pointers: Any, n: Any) -> None:
+    p, q, r, s = pointers
+    parameters = [optimiser.Parameter(0, 5000), optimiser.Parameter(20032, 3)]
+    optimiser.emit_square_blocks(b, parameters, p, q, 0, n)
+    norm = optimiser.emit_norm(b, parameters, q)
+    numbers = optimiser.emit_adamw_numbers(b, n, norm, norm, norm, norm, norm)
+    optimiser.emit_adamw(b, p, q, r, s, 0, n, optimiser.emit_clip_factor(b, norm, norm), numbers)
+    emit.store(b, b.zext(optimiser.emit_all_finite(b, p, F32, n), emit.I8), q)
+    random.emit_kept(b, random.stream(b, n, Domain.DRAW, n), n, n, n, p)
+
+
+def elementary_functions(b: Any, kind: Kind, element: Any, pointers: Any) -> None:
+    x, y = Argument(0, kind), Argument(1, kind)
+    names = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "relu")
+    roots = [*(getattr(elementary, name)(x) for name in names), elementary.pow(x, y), elementary.to_integer(x, Kind.I64), abs(x)]
+    values = [emit.load(b, pointer, element, 16) for pointer in pointers[:2]]
+    for value in scalars.emit_all(b, roots, values):
+        emit.store(b, value, pointers[2])
+
+
 def everything(level: Target) -> str:
     """A module that uses every kernel and every elementary function."""
 
     def body(b: Any, arguments: Any) -> None:
-        p, q, r, s, n = arguments
+        *pointers, n = arguments
         for element in (F32, F64, I64):
-            for shape in (Contraction(element, n, 40, 30, 30, 1, 1, 30, 40), Contraction(element, 7, n, n, 1, n, n, 1, n), Contraction(element, n, n, n, n, 2, n, 3, n)):
-                emit_contraction(b, level, shape, p, q, r, s)
-            reductions = [Reduction(kind, element) for kind in ("sum", "max", "min")]
-            source = loaded(p, element)
-            for place, value in enumerate(reduce_run(b, reductions, n, lambda b, i, mask, source=source: [*source(b, i, mask)] * 3)):
-                emit.store(b, value, emit.at(b, q, place, element))
-            lanes = level.vector_bytes // emit.element_bytes(element)
-            for method in Method:
-                reduce_columns(
-                    b, level, reductions[:1], n, n,
-                    lambda b, row, column, mask, e=element, w=lanes: [emit.load(b, emit.at(b, p, b.add(b.mul(row, n), column), e), e, w, mask)],
-                    lambda b, values, column, mask, e=element: emit.store(b, values[0], emit.at(b, q, column, e), mask), method=method)
-        parameters = [optimiser.Parameter(0, 5000), optimiser.Parameter(20032, 3)]
-        optimiser.emit_square_blocks(b, parameters, p, q, 0, n)
-        norm = optimiser.emit_norm(b, parameters, q)
-        factor = optimiser.emit_clip_factor(b, norm, norm)
-        optimiser.emit_adamw(b, p, q, r, s, 0, n, factor, optimiser.emit_adamw_numbers(b, n, norm, norm, norm, norm, norm))
-        emit.store(b, b.zext(optimiser.emit_all_finite(b, p, F32, n), emit.I8), q)
-        random.emit_kept(b, random.stream(b, n, Domain.DRAW, n), n, n, n, p)
+            products_and_reductions(b, level, element, pointers, n)
+        optimiser_and_random(b, pointers, n)
         for kind, element in ((Kind.F32, F32), (Kind.F64, F64)):
-            x, y = Argument(0, kind), Argument(1, kind)
-            names = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "relu")
-            roots = [*(getattr(elementary, name)(x) for name in names), elementary.pow(x, y), elementary.to_integer(x, Kind.I64), abs(x)]
-            values = [emit.load(b, pointer, element, 16) for pointer in (p, q)]
-            for value in scalars.emit_all(b, roots, values):
-                emit.store(b, value, r)
+            elementary_functions(b, kind, element, pointers)
 
     return module_of(level, [PTR] * 4 + [I64], body)
 
@@ -113,27 +132,40 @@ def test_a_machine_without_fused_multiply_add_is_refused() -> None:
     assert (avx2.lanes, avx2.registers) == (8, 16)
 
 
-@pytest.mark.skipif(not TARGETS[0].is_x86, reason="reads the x86 control register")
-@pytest.mark.parametrize("caller", [0x1F80, 0x9FC0, 0x7F80], ids=["default", "flush", "toward zero"])
+# What other libraries leave behind: flush-to-zero (with denormals-are-zero), and rounding toward zero.
+CONTROL_WORDS = [0x1F80, 0x9FC0, 0x7F80] if TARGETS[0].is_x86 else [0, 1 << 24, 3 << 22]
+EXCEPTION_FLAGS = 0x3F if TARGETS[0].is_x86 else 0
+
+
+def control_function(write: bool) -> Any:
+    """Reads the control register to a number in memory, or sets it from there."""
+    level, module = TARGETS[0], ir.Module()
+    fn = ir.Function(module, ir.FunctionType(emit.VOID, [PTR]), "control")
+    b = ir.IRBuilder(fn.append_basic_block())
+    if level.is_x86:
+        name = f"llvm.x86.sse.{'ldmxcsr' if write else 'stmxcsr'}"
+        b.call(ir.Function(module, ir.FunctionType(emit.VOID, [PTR]), name), fn.args)
+    elif write:
+        b.call(ir.Function(module, ir.FunctionType(emit.VOID, [I64]), "llvm.aarch64.set.fpcr"), [emit.load(b, fn.args[0], I64)])
+    else:
+        emit.store(b, b.call(ir.Function(module, ir.FunctionType(I64, []), "llvm.aarch64.get.fpcr"), []), fn.args[0])
+    b.ret_void()
+    return jit.compile_module(str(module), level).function("control", [ctypes.c_void_p])
+
+
+@pytest.mark.parametrize("caller", CONTROL_WORDS, ids=["default", "flush", "toward zero"])
 def test_the_environment_is_set_and_restored(caller: int) -> None:
-    level = TARGETS[0]
-    control = (
-        "declare void @llvm.x86.sse.ldmxcsr(ptr)\ndeclare void @llvm.x86.sse.stmxcsr(ptr)\n"
-        "define void @set(ptr %p) {\n call void @llvm.x86.sse.ldmxcsr(ptr %p)\n ret void\n}\n"
-        "define void @get(ptr %p) {\n call void @llvm.x86.sse.stmxcsr(ptr %p)\n ret void\n}"
-    )
-    code = jit.compile_module(control, level)
-    read, write = (code.function(name, [ctypes.c_void_p]) for name in ("get", "set"))
-    half = native(level, [PTR, F64], lambda b, a: emit.store(b, b.fmul(emit.load(b, a[0], F64), a[1]), a[0]))
-    third = native(level, [PTR, F64], lambda b, a: emit.store(b, b.fdiv(a[1], emit.load(b, a[0], F64)), a[0]))
-    tiny, quotient, before, after = np.array([2.0**-1070]), np.array([-3.0]), np.zeros(1, np.uint32), np.array([caller], np.uint32)
+    read, write = control_function(False), control_function(True)
+    multiply = native(TARGETS[0], [PTR, F64, F64], lambda b, a: emit.store(b, b.fmul(a[1], a[2]), a[0]))
+    divide = native(TARGETS[0], [F64, F64], lambda b, a: b.fdiv(*a), F64)
+    tiny, before, during, after = np.zeros(1), np.zeros(1, np.int64), np.array([caller]), np.zeros(1, np.int64)
     read(before.ctypes.data)
     try:
-        write(after.ctypes.data)
-        half(tiny, 0.5)
-        third(quotient, 1.0)
+        write(during.ctypes.data)
+        multiply(tiny, 2.0**-600, 2.0**-470)
+        third = divide(-1.0, 3.0)
         read(after.ctypes.data)
     finally:
         write(before.ctypes.data)
-    assert tiny[0] == 2.0**-1071 and quotient[0] == -1.0 / 3.0
-    assert after[0] & ~0x3F == caller & ~0x3F  # the flags of what happened aside
+    assert tiny.view(np.int64)[0] == 16 and third == -1.0 / 3.0
+    assert int(after[0]) & ~EXCEPTION_FLAGS == caller & ~EXCEPTION_FLAGS

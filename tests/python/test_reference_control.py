@@ -199,6 +199,16 @@ def test_the_host_sees_python_numbers_and_its_errors_pass() -> None:
         Evaluator(function).run(["a sink", np.float32([1, 2, 4])], RecordingHost(string=["hello"], write=refuse))
 
 
+def test_the_host_sees_the_dataset_behind_an_order() -> None:
+    def build(b: Builder, path: Value, data: Value) -> Sequence[Value]:
+        ordered = b.op("order", data, b.constant(1, I64), b.constant(0, I64))
+        b.emit("save", path, ordered, names=("data",))
+        return []
+    data, host = digits(3), RecordingHost()
+    Evaluator(function_of([STRING, DIGITS], build)).run(["x.pt", data], host)
+    assert host.calls[0][1][1] is data
+
+
 def test_the_host_is_polled_and_may_end_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "POLL_SECONDS", -1.0)
 

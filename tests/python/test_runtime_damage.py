@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
 from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
 from shapescript.runtime.errors import CheckpointError
 from shapescript.runtime.zip_reader import DamagedArchiveError, TruncatedArchiveError, ZipReader
@@ -250,7 +249,7 @@ def test_bytes_behind_the_end_or_before_the_beginning_are_refused(tmp_path: Path
         refused(tmp_path / "a.pt")
 
 
-def zipped(path: Path, method: int = zipfile.ZIP_STORED, **members: bytes) -> Path:
+def zipped(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
     with zipfile.ZipFile(path, "w", method) as archive:
         for name, data in members.items():
             archive.writestr(f"archive/{name}", data)
@@ -258,9 +257,9 @@ def zipped(path: Path, method: int = zipfile.ZIP_STORED, **members: bytes) -> Pa
 
 
 def test_other_zip_archives_are_refused(tmp_path: Path) -> None:
-    refused(zipped(tmp_path / "a.pt", **{"other": b""}))
-    refused(zipped(tmp_path / "a.pt", zipfile.ZIP_DEFLATED, **{"data.pkl": b"\0" * 10_000, "version": b"3\n"}))
-    refused(zipped(tmp_path / "a.pt", **{"data.pkl": PROTOCOL + b"}."}))
+    refused(zipped(tmp_path / "a.pt", {"other": b""}))
+    refused(zipped(tmp_path / "a.pt", {"data.pkl": b"\0" * 10_000, "version": b"3\n"}, zipfile.ZIP_DEFLATED))
+    refused(zipped(tmp_path / "a.pt", {"data.pkl": PROTOCOL + b"}."}))
     with zipfile.ZipFile(tmp_path / "a.pt", "a") as archive:
         archive.writestr("archive/version", b"3\n")
         archive.writestr("second/data.pkl", b"")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from runtime_samples import DIGIT, digit_arrays, digits
-
 from shapescript.runtime.dataset import ROWS_AHEAD, Dataset
 from shapescript.runtime.errors import ArgumentError, DataError
 from shapescript.runtime.record import Batch, Field, RecordType
@@ -34,7 +33,7 @@ def test_native_code_finds_the_fields_in_the_order_of_their_declaration() -> Non
 
 
 def test_arrays_that_are_not_contiguous_are_copied_into_order() -> None:
-    arrays = {"pixels": np.arange(40, dtype=np.float32).reshape(4, 10).T, "label": np.arange(20)[::-2]}
+    arrays: dict[str, Any] = {"pixels": np.arange(40, dtype=np.float32).reshape(4, 10).T, "label": np.arange(20)[::-2]}
     data = Dataset(DIGIT, arrays)
     assert data.all.pixels.flags.c_contiguous and data.all.pixels.tolist() == arrays["pixels"].tolist()
     assert data.all.label.tolist() == list(range(19, 0, -2))
@@ -129,7 +128,8 @@ def test_batches_do_not_depend_on_how_many_rows_are_looked_up_at_once(monkeypatc
 def test_batches_can_be_gone_through_twice_and_left_early() -> None:
     batches = digits(9).shuffle(0).batches(2)
     first = next(iter(batches)).label.tolist()
-    assert [batch.label.tolist() for batch in batches][0] == first == next(iter(batches)).label.tolist()
+    assert [batch.label.tolist() for batch in batches] == [batch.label.tolist() for batch in batches]
+    assert next(iter(batches)).label.tolist() == first
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, True])

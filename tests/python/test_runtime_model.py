@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from runtime_samples import encoder_layout, filled, leaf, mlp_layout, same_bytes
-
 from shapescript.runtime.errors import ArgumentError, CheckpointError, ShapeScriptError
-from shapescript.runtime.layout import Layout, aligned
-from shapescript.runtime.model import Model
+from shapescript.runtime.layout import Layout, Leaf, Start, aligned
+from shapescript.runtime.model import Model, initialise
+
+Change = Callable[[dict[str, Any]], object]
 
 
 def test_leaves_lie_in_the_bytewise_order_of_their_names_at_multiples_of_64() -> None:
@@ -42,7 +45,7 @@ def test_two_leaves_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000])
 def test_aligned_memory_is_zero_and_at_a_multiple_of_64(size: int) -> None:
     memory = aligned(size)
-    assert memory.ctypes.data % 64 == 0 and memory.shape == (size,) and not memory.any()
+    assert memory.shape == (size,) and not memory.any() and (size == 0 or memory.ctypes.data % 64 == 0)
 
 
 def test_a_buffer_that_native_code_cannot_use_is_refused() -> None:
@@ -50,9 +53,9 @@ def test_a_buffer_that_native_code_cannot_use_is_refused() -> None:
     good = aligned(layout.nbytes)
     read_only = aligned(layout.nbytes)
     read_only.flags.writeable = False
-    for bad in (aligned(layout.nbytes - 64), aligned(layout.nbytes + 64)[1:-63], good.view(np.float32), read_only):
+    for bad in (aligned(layout.nbytes - 64), aligned(layout.nbytes + 64)[1:-63], good.view(np.int8), read_only):
         with pytest.raises(ValueError, match="64"):
-            Model(layout, bad)
+            Model(layout, bad)  # type: ignore[arg-type]
     model = Model(layout, good)
     assert model.buffer is good and model.address == good.ctypes.data
 
@@ -61,9 +64,9 @@ def test_attributes_are_views_of_the_buffer_by_name_and_by_place_in_a_list() -> 
     model = filled(encoder_layout())
     blocks = model.encoder.blocks
     assert len(blocks) == 11
-    for i, block in enumerate(blocks):
+    for i in range(11):
         expected = model[f"encoder.blocks.{i}.inner.weight"]
-        for view in (block.inner.weight, blocks[i].inner.weight, blocks[i - 11].inner.weight):
+        for view in (list(blocks)[i].inner.weight, blocks[i].inner.weight, blocks[i - 11].inner.weight):
             assert view.tobytes() == expected.tobytes() and np.shares_memory(view, model.buffer)
     with pytest.raises(IndexError):
         blocks[11]
@@ -183,7 +186,7 @@ def test_a_nan_in_a_state_dict_is_the_canonical_one() -> None:
         (lambda s: s.update({"output.bias": [0.0] * 3}), "dtype", "output.bias", ["list"]),
     ],
 )
-def test_a_state_dict_that_does_not_fit_changes_nothing(change, kind: str, name: str, words: list[str]) -> None:
+def test_a_state_dict_that_does_not_fit_changes_nothing(change: Change, kind: str, name: str, words: list[str]) -> None:
     model = filled(mlp_layout())
     state = filled(mlp_layout(), seed=9).state_dict()
     change(state)
@@ -225,6 +228,41 @@ def test_a_model_says_what_it_holds() -> None:
 
 def test_errors_carry_code_and_message() -> None:
     error = ShapeScriptError("R1104", "the loss is NaN", step=7)
-    assert (str(error), error.code, error.message, error.step, error.span) == ("R1104: the loss is NaN", "R1104", "the loss is NaN", 7, None)
+    assert str(error) == "R1104: the loss is NaN"
+    assert (error.code, error.message, error.step, error.span) == ("R1104", "the loss is NaN", 7, None)
     again = pickle.loads(pickle.dumps(CheckpointError("R1303", "m: missing w", kind="missing", name="w")))
     assert (again.kind, again.name, str(again)) == ("missing", "w", "R1303: m: missing w")
+
+
+def test_a_model_without_parameters_is_a_model() -> None:
+    model = Model(Layout("Nothing", []))
+    assert model.state_dict() == {} and model.copy().buffer.size == 0
+
+
+def test_a_start_depends_on_seed_and_name_alone() -> None:
+    uniform, normal = Start("uniform", -0.5, 0.5), Start("normal", 1.0, 0.25)
+    first = Leaf("hidden.weight", ("O", "I"), (30, 40), "f32", "parameter", uniform)
+    wide = Leaf("wide", ("N",), (5000,), "f64", "parameter", normal)
+    small = initialise(Layout("A", [first]), 7)
+    large = initialise(Layout("B", [first, wide, Leaf("a.first", ("N",), (9,), "f32", "parameter", normal)]), 7)
+    assert small.hidden.weight.tobytes() == large.hidden.weight.tobytes()
+    assert initialise(Layout("A", [first]), 8).hidden.weight.tobytes() != small.hidden.weight.tobytes()
+    weight = small.hidden.weight
+    assert -0.5 <= weight.min() < -0.49 and 0.49 < weight.max() < 0.5 and abs(weight.mean()) < 0.02
+    assert large.wide.dtype == np.float64 and abs(large.wide.mean() - 1) < 0.02 and abs(large.wide.std() - 0.25) < 0.01
+
+
+def test_fixed_starts() -> None:
+    kinds = {"z": Start("zeros"), "o": Start("ones"), "c": Start("constant", -2.5)}
+    model = initialise(Layout("M", [Leaf(n, ("D",), (3,), "f32", "parameter", start) for n, start in kinds.items()]), 0)
+    assert (model.z.tolist(), model.o.tolist(), model.c.tolist()) == ([0.0] * 3, [1.0] * 3, [-2.5] * 3)
+    flags = initialise(Layout("M", [Leaf("on", ("D",), (2,), "bool", "buffer", Start("ones"))]), 0)
+    assert flags.on.tolist() == [True, True]
+
+
+@pytest.mark.parametrize("start", [Start("uniform", 1.0, -1.0), Start("normal", 0.0, -1.0), Start("uniform", 0.0, float("inf"))])
+def test_a_start_that_cannot_be_is_refused_with_the_parameters_name(start: Start) -> None:
+    with pytest.raises(ArgumentError, match=r"R1004: M\.w: it can't start with"):
+        initialise(Layout("M", [Leaf("w", ("D",), (3,), "f32", "parameter", start)]), 0)
+    with pytest.raises(ArgumentError, match="R1004: seed"):
+        initialise(Layout("M", []), -1)

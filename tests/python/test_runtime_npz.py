@@ -5,22 +5,22 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from runtime_samples import DIGIT, digit_arrays
-
 from shapescript.runtime.errors import DataError, DataFileMissing
 from shapescript.runtime.npz import find_data_file, load_npz
 
 
-def written(path: Path, **arrays: object) -> Path:
+def written(path: Path, **arrays: Any) -> Path:
     np.savez_compressed(path, **arrays)
     return path
 
 
 def test_a_file_may_hold_more_arrays_than_the_record_has_fields(tmp_path: Path) -> None:
-    arrays = digit_arrays()
+    arrays: dict[str, Any] = digit_arrays()
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "d.npz", extra=np.zeros(3), **arrays)
         data = load_npz(DIGIT, tmp_path / "d.npz")

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from shapescript.runtime.errors import ArgumentError, CheckpointError, LogError
 from shapescript.runtime.jsonl import JsonLinesSink, jsonl
 from shapescript.runtime.sinks import LogSink, MemorySink
@@ -44,7 +43,7 @@ def test_a_memory_sink_keeps_records_with_their_fields_as_attributes() -> None:
     record = sink.records[0]
     assert (record.step, record.loss, record.ok, record["note"]) == (1, float(np.float32(0.1)), True, "é")
     assert type(record.loss) is float and type(record.ok) is bool
-    assert repr(record) == "StepLogs(step=1, loss=0.10000000149011612, ok=True, note='é')" and list(record)[0] == 1
+    assert repr(record) == "StepLogs(step=1, loss=0.10000000149011612, ok=True, note='é')" and next(iter(record)) == 1
     with pytest.raises(AttributeError, match="did you mean 'loss'"):
         _ = record.los
     with pytest.raises(AttributeError, match="can't be changed"):
@@ -69,7 +68,8 @@ def test_a_value_that_a_log_cannot_hold_is_refused(value: object, tmp_path: Path
 
 def test_lines_are_strict_json_and_floats_round_trip(tmp_path: Path) -> None:
     sink = jsonl(tmp_path / "log.jsonl")
-    values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, float(np.float32(0.1)), 2**53 + 1, math.nan, math.inf, -math.inf, "é\n\x00\ud800", True]
+    finite = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, float(np.float32(0.1)), 2**53 + 1]
+    values = [*finite, math.nan, math.inf, -math.inf, "é\n\x00\ud800", True]
     for value in values:
         sink.write("Log", {"value": value})
     sink.write("Log", {"value": np.array([[1.5, math.nan], [-math.inf, 2.0]], np.float32)})
@@ -157,7 +157,7 @@ sink.write("Log", {"step": 9})
 
 def sinks(tmp_path: Path) -> list[tuple[LogSink, Callable[[LogSink], list[int]]]]:
     path = tmp_path / "log.jsonl"
-    return [(MemorySink(), lambda sink: [record.step for record in sink.records]), (jsonl(path), lambda _: steps_in(path))]  # type: ignore[attr-defined]
+    return [(MemorySink(), lambda sink: [record.step for record in sink.records]), (jsonl(path), lambda _: steps_in(path))]
 
 
 def test_a_sink_that_holds_more_is_cut_back_and_its_tail_is_kept(tmp_path: Path) -> None:
@@ -260,8 +260,9 @@ def test_a_sink_that_holds_anything_else_is_refused_and_untouched(tmp_path: Path
     saved = sink.position()
     content = path.read_bytes()
     lines = content.splitlines(keepends=True)
-    others = [content[:-1], b"".join(lines[:4]), b"".join(lines[1:]), content.replace(b"0.5", b"0.6"), b"".join([lines[1], lines[0], *lines[2:]]), b"hello"]
-    for other in others:
+    shorter = [content[:-1], b"".join(lines[:4]), b"".join(lines[1:]), b"hello"]
+    changed = [content.replace(b"0.5", b"0.6"), b"".join([lines[1], lines[0], *lines[2:]])]
+    for other in shorter + changed:
         path.write_bytes(other)
         error = refused(jsonl(path), saved)
         assert str(path) in error.message and error.expected and error.found

@@ -1,0 +1,60 @@
+"""Calls with a pattern."""
+
+from __future__ import annotations
+
+from shapescript.compiler.check import patterns
+from shapescript.compiler.check.site import Handler, Site
+from shapescript.compiler.check.typed import Typed
+from shapescript.compiler.check.types import Tensor
+from shapescript.compiler.ir.sizes import Size, number, of
+from shapescript.compiler.syntax import tree
+
+
+def _pattern_call(site: Site) -> tuple[list[tree.Argument], dict[str, Size]]:
+    if site.node.pattern is None:
+        site.fail("E0407", f"`{site.name}` needs a pattern, such as `{site.name}(x: b n -> n b)`")
+    operands: list[tree.Argument] = []
+    given: dict[str, Size] = {}
+    for argument in site.node.arguments:
+        if argument.is_mut:
+            site.fail("E0604", f"`{site.name}` changes nothing: `mut` doesn't stand here", argument.span)
+        if argument.name is None:
+            operands.append(argument)
+        else:
+            given[argument.name.text] = _given_size(site, argument)
+    return operands, given
+
+
+def _given_size(site: Site, argument: tree.Argument) -> Size:
+    """A factor given to a pattern: `h=8`, `h=Heads`."""
+    node = argument.value
+    if isinstance(node, tree.IntLiteral):
+        return number(node.value)
+    if isinstance(node, tree.Name):
+        if node.name in site.body.context.names:
+            return site.body.context.names[node.name].size
+        symbols = dict(site.body.scope.dims())
+        if node.name in symbols:
+            return of(symbols[node.name])
+    site.fail("E0409", "a factor is given as a number, a dim or an axis", node.span)
+
+
+def _rearrange(site: Site) -> Typed:
+    operands, given = _pattern_call(site)
+    assert site.node.pattern is not None
+    if len(operands) != 1:
+        site.fail("E0302", f"`rearrange` takes one operand, found {len(operands)}")
+    typed = site.evaluate(operands[0])
+    if not isinstance(typed.type, Tensor):
+        site.fail("E0301", f"`rearrange` takes a tensor, found {typed.type}", operands[0].value.span)
+    return patterns.rearrange(site.body, typed, site.node.pattern, given, operands[0].value.span)
+
+
+def _einsum(site: Site) -> Typed:
+    operands, given = _pattern_call(site)
+    assert site.node.pattern is not None
+    typed = [site.tensor(operand)[0] for operand in operands]
+    return patterns.einsum(site.body, typed, site.node.pattern, given, [operand.value.span for operand in operands])
+
+
+HANDLERS: dict[str, Handler] = {"rearrange": _rearrange, "einsum": _einsum}

@@ -1,0 +1,119 @@
+"""A function's whole body: what it returns, and its IR."""
+
+from __future__ import annotations
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import AxisContext, agree
+from shapescript.compiler.check.body import Body
+from shapescript.compiler.check.changes import returning, returns
+from shapescript.compiler.check.expressions import attach, condition
+from shapescript.compiler.check.report import Report, Reported
+from shapescript.compiler.check.scope import FunctionInfo
+from shapescript.compiler.check.statements import checked
+from shapescript.compiler.check.typed import Typed, Variable, split
+from shapescript.compiler.check.types import Tensor
+from shapescript.compiler.diagnostics.model import Label, Span
+from shapescript.compiler.ir.nodes import Function, Value
+from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.syntax import tree
+
+
+def check_function(info: FunctionInfo, report: Report) -> tuple[Function | None, list[tuple[str, Span]]]:
+    """The function's IR, None where a mistake was found, and the functions that it calls."""
+    signature = info.signature
+    context = AxisContext(info.scope, report, dict(info.axes))
+    body = Body(report, info.scope, info, context, Builder(info.declaration.span))
+    attach(body)
+    parameters: list[Value] = []
+    mutable: list[bool] = []
+    for parameter in signature.parameters:
+        values = tuple(Value(kind, parameter.name) for kind in types.lower(parameter.type))
+        parameters += values
+        mutable += [parameter.mutable] * len(values)
+        body.environment[parameter.name] = Variable(parameter.name, Typed(parameter.type, values), parameter.mutable, 0, parameter.span)
+    before = len(report.diagnostics)
+    try:
+        yields = finish(body, info.declaration.body)
+    except Reported:
+        return None, body.calls
+    if any(diagnostic.is_error for diagnostic in report.diagnostics) and len(report.diagnostics) > before:
+        return None, body.calls
+    block = body.builder.block(parameters, yields)
+    results = len(types.lower(signature.result))
+    return Function(signature.name, signature.dims, block, tuple(mutable), results, signature.span), body.calls
+
+
+def finish(body: Body, statements: tuple[tree.Statement, ...]) -> tuple[Value, ...]:
+    """Check statements to the function's end: gives its results and the last values of its `mut` parameters.
+
+    Where a branch returns, what follows the `if` goes on inside the branches that don't.
+    """
+    for place, statement in enumerate(statements):
+        match statement:
+            case tree.Return():
+                return _returned(body, statement)
+            case tree.If() if any(returns(branch.body) for branch in statement.branches) or returns(statement.otherwise or ()):
+                return _branch(body, statement.branches, statement.otherwise or (), statements[place + 1 :], statement.span)
+            case tree.For() | tree.While() if returns(statement.body):
+                body.report.not_built("`return` inside a loop", next(returning(statement.body)).span)
+        checked(body, statement)
+    if body.info.signature.result != types.NOTHING:
+        body.report.fail(
+            "E0307", f"`{body.info.signature.name}` ends without returning its {body.info.signature.result}", body.info.signature.span
+        )
+    return _changed(body)
+
+
+def _branch(
+    body: Body, branches: tuple[tree.Branch, ...], otherwise: tuple[tree.Statement, ...], rest: tuple[tree.Statement, ...], span: Span
+) -> tuple[Value, ...]:
+    first, more = branches[0], branches[1:]
+    decided = condition(body, first.condition)
+    with body.region() as inner:
+        yes = inner.block((), finish(body, (*first.body, *rest)))
+    with body.region() as inner:
+        no = inner.block((), _branch(body, more, otherwise, rest, span) if more else finish(body, (*otherwise, *rest)))
+    with body.builder.at(span):
+        return body.builder.emit("if", decided.value, regions=(yes, no))
+
+
+def _changed(body: Body) -> tuple[Value, ...]:
+    parameters = [p.name for p in body.info.signature.parameters if p.mutable]
+    return tuple(value for name in parameters for value in body.environment[name].typed.values)
+
+
+def _returned(body: Body, node: tree.Return) -> tuple[Value, ...]:
+    signature = body.info.signature
+    label = (Label(signature.span, "declared here"),)
+    if node.value is None:
+        if signature.result != types.NOTHING:
+            body.report.fail("E0307", f"`{signature.name}` returns {signature.result}, and here nothing", node.span, label)
+        return _changed(body)
+    typed = body.evaluate(node.value)
+    if signature.result == types.NOTHING:
+        body.report.fail(
+            "E0301",
+            f"`{signature.name}` declares no result, and here returns {typed.type}",
+            node.value.span,
+            label,
+            f"add `-> {typed.type}` to its signature",
+        )
+    wanted = signature.result
+    if isinstance(wanted, types.Tuple):
+        if not isinstance(typed.type, types.Tuple) or len(typed.type.elements) != len(wanted.elements):
+            body.report.fail("E0301", f"`{signature.name}` returns {wanted}, found {typed.type}", node.value.span, label)
+        pairs = list(zip(wanted.elements, split(typed.type, typed.values), strict=True))
+    else:
+        pairs = [(wanted, typed)]
+    values: list[Value] = []
+    for kind, part in pairs:
+        values += _result(body, kind, part, node.value.span, label).values
+    return (*values, *_changed(body))
+
+
+def _result(body: Body, wanted: types.Type, typed: Typed, span: Span, label: tuple[Label, ...]) -> Typed:
+    if isinstance(wanted, Tensor) and isinstance(typed.type, Tensor) and wanted.element == typed.type.element:
+        fits = len(wanted.axes) == len(typed.type.axes) and all(agree(a, b) for a, b in zip(wanted.axes, typed.type.axes, strict=True))
+        if not fits:
+            body.report.fail("E0404", f"the result is declared as {wanted}, and here is {typed.type}", span, label)
+    return body.convert(typed, wanted, span, lambda: f"the result of `{body.info.signature.name}`", label)

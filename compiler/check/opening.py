@@ -1,0 +1,214 @@
+"""A pattern's left side: it names every axis of an operand by place, and opens groups and products.
+
+A lower-case name that the operand doesn't have names the axis at that place anew, the same for the whole function; a name that the operand has
+elsewhere is E0408.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shapescript.compiler.check.axes import agree, is_dim_name, shown
+from shapescript.compiler.check.body import Body
+from shapescript.compiler.check.typed import Typed
+from shapescript.compiler.check.types import Axis, Tensor
+from shapescript.compiler.diagnostics.model import Label, Span
+from shapescript.compiler.ir import sizes
+from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.sizes import InexactDivision, Size, divide, product
+from shapescript.compiler.syntax import tree
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An operand as the pattern sees it: every axis single, with the name that the pattern gives it."""
+
+    value: Value
+    names: tuple[str, ...]
+    axes: tuple[Axis, ...]
+
+
+def open_operand(body: Body, operand: Typed, pattern: tree.AxisList, given: Mapping[str, Size], span: Span) -> Opened:
+    """Match the pattern against the operand's axes and open its groups."""
+    assert isinstance(operand.type, Tensor)
+    axes = operand.type.axes
+    if len(pattern.axes) != len(axes):
+        body.report.fail(
+            "E0405",
+            f"the pattern names {len(pattern.axes)} axes, the operand has {len(axes)}: {operand.type}",
+            pattern.span,
+            [Label(span, f"this is {operand.type}")],
+        )
+    names: list[str] = []
+    found: list[Axis] = []
+    for place, (node, axis) in enumerate(zip(pattern.axes, axes, strict=True)):
+        for name, part in _open_axis(body, node, axis, place, operand.type, given, span):
+            if name in names:
+                body.report.fail(
+                    "E0902" if name not in given else "E0407",
+                    f"axis {name} stands twice in one operand's pattern: that is not built yet",
+                    node.span,
+                )
+            names.append(name)
+            found.append(part)
+    sizes_here = tuple(axis.size for axis in found)
+    value = operand.value
+    if len(found) != len(axes):
+        value = body.builder.op("reshape", value, axes=sizes_here)
+    return Opened(value, tuple(names), tuple(found))
+
+
+def _open_axis(
+    body: Body, node: tree.Axis, axis: Axis, place: int, operand: Tensor, given: Mapping[str, Size], span: Span
+) -> list[tuple[str, Axis]]:
+    match node:
+        case tree.AxisName(_, name):
+            return [(name, _named(body, name, axis, place, operand, node.span, span))]
+        case tree.LeadingAxes(_, name):
+            if not axis.leading or axis.name != f"..{name}":
+                body.report.fail("E0402", f"..{name} names leading axes of the signature; here stands {axis}", node.span)
+            return [(axis.name, axis)]
+        case tree.AxisGroup(_, parts):
+            return _open_group(body, node, parts, axis, place, operand, given, span)
+    wanted = body.context.axis(node)
+    if not agree(wanted, axis):
+        body.report.fail("E0401", f"the pattern says {wanted} at position {place + 1}, the operand {operand} has {axis} there", node.span)
+    return [(wanted.name, wanted)]
+
+
+def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: Span, span: Span) -> Axis:
+    """The axis at a place under the pattern's name for it."""
+    if name == axis.name:
+        return axis
+    for other_place, other in enumerate(operand.axes):
+        if other.name == name:
+            body.report.fail(
+                "E0408",
+                f"the pattern has axis {name} at position {place + 1}, but in {operand} it is axis {other_place + 1}",
+                at,
+                [Label(span, f"this is {operand}")],
+                help=f"write `{axis}` here; to exchange axes, change the pattern's right side",
+            )
+    if is_dim_name(name):
+        wanted = body.context.named(name, at)
+        if wanted.size == axis.size:
+            return wanted
+        body.report.fail(
+            "E0401",
+            f"the pattern says {name} at position {place + 1}, the operand {operand} has {axis} there",
+            at,
+            [Label(span, f"this is {operand}")],
+        )
+    known = body.aliases.get(name) or body.context.names.get(name)
+    if known is None:
+        body.aliases[name] = known = Axis(name, axis.size)
+    if known.size != axis.size:
+        body.report.fail(
+            "E0401",
+            f"axis {name} is {_kind(known)} in this function, and can't name {axis} of {operand}",
+            at,
+            [Label(span, f"this is {operand}")],
+        )
+    return known
+
+
+def _kind(axis: Axis) -> str:
+    return f"of size {axis.size}" if str(axis.size) != axis.name else "an axis of the signature"
+
+
+def _open_group(
+    body: Body,
+    node: tree.AxisGroup,
+    parts: tuple[tree.Axis, ...],
+    axis: Axis,
+    place: int,
+    operand: Tensor,
+    given: Mapping[str, Size],
+    span: Span,
+) -> list[tuple[str, Axis]]:
+    names = [part.name if isinstance(part, tree.AxisName) else "" for part in parts]
+    if axis.parts:
+        if len(axis.parts) != len(parts):
+            body.report.fail("E0407", f"the group {axis} has {len(axis.parts)} parts, the pattern opens {len(parts)}", node.span)
+        own = Tensor(operand.element, axis.parts)
+        return [
+            (
+                part.name if isinstance(part, tree.AxisName) else found.name,
+                _named(body, part.name, found, at, own, part.span, span)
+                if isinstance(part, tree.AxisName)
+                else _same(body, part, found, own),
+            )
+            for at, (part, found) in enumerate(zip(parts, axis.parts, strict=True))
+        ]
+    known = [_factor(body, part, given) for part in parts]
+    unknown = [at for at, size in enumerate(known) if size is None]
+    if len(unknown) > 1:
+        listed = " and ".join(names[at] for at in unknown)
+        body.report.fail(
+            "E0409",
+            f"the sizes of {listed} in {node.span.text} are not known: {axis} can be opened in many ways",
+            node.span,
+            help=f"give all but one, for instance `{names[unknown[0]]}=8`",
+        )
+    rest = axis.size
+    for size in known:
+        if size is not None:
+            rest = _quotient(body, rest, size, axis, node)
+    if not unknown and rest != sizes.ONE:
+        body.report.fail(
+            "E0401",
+            f"{node.span.text} has {product(s for s in known if s is not None)} places, {axis} has {axis.size}",
+            node.span,
+            [Label(span, f"this is {operand}")],
+        )
+    opened: list[tuple[str, Axis]] = []
+    for part, size in zip(parts, known, strict=True):
+        whole = rest if size is None else size
+        if isinstance(part, tree.AxisName):
+            opened.append((part.name, _part(body, part, whole)))
+        else:
+            found = body.context.axis(part)
+            opened.append((found.name, found))
+    return opened
+
+
+def _same(body: Body, node: tree.Axis, axis: Axis, operand: Tensor) -> Axis:
+    wanted = body.context.axis(node)
+    if not agree(wanted, axis):
+        body.report.fail("E0401", f"the pattern says {wanted}, the group {shown(operand.axes)} has {axis} there", node.span)
+    return wanted
+
+
+def _factor(body: Body, part: tree.Axis, given: Mapping[str, Size]) -> Size | None:
+    """The size of a group's part where it is known."""
+    if isinstance(part, tree.AxisName):
+        if part.name in given:
+            return given[part.name]
+        if is_dim_name(part.name):
+            return body.context.named(part.name, part.span).size
+        axis = body.aliases.get(part.name) or body.context.names.get(part.name)
+        return axis.size if axis else None
+    if isinstance(part, tree.AxisGroup | tree.LeadingAxes):
+        body.report.fail("E0407", "a group's parts are single axes", part.span)
+    return body.context.axis(part).size
+
+
+def _quotient(body: Body, whole: Size, part: Size, axis: Axis, node: tree.AxisGroup) -> Size:
+    try:
+        return divide(whole, part)
+    except (InexactDivision, ZeroDivisionError):
+        body.report.fail(
+            "E0501", f"{axis} ({axis.size}) can't be opened as {node.span.text}: {whole} is not a multiple of {part}", node.span
+        )
+
+
+def _part(body: Body, part: tree.AxisName, size: Size) -> Axis:
+    if is_dim_name(part.name):
+        return body.context.named(part.name, part.span)
+    known = body.aliases.get(part.name) or body.context.names.get(part.name)
+    if known is None:
+        body.aliases[part.name] = known = Axis(part.name, size)
+    if known.size != size:
+        body.report.fail("E0401", f"axis {part.name} is {_kind(known)} in this function, here it would be {size}", part.span)
+    return known

@@ -1,0 +1,90 @@
+"""A block of the program: its slots, its operations, and the moves at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from shapescript.compiler.codegen import emit, memory
+from shapescript.compiler.codegen.emit import I64
+from shapescript.compiler.codegen.lowering import RULES, Lowering, Site
+from shapescript.compiler.codegen.storage import move_into
+from shapescript.compiler.ir.nodes import Block, Value
+from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.passes.plan import Location
+
+
+@contextmanager
+def region(low: Lowering) -> Iterator[None]:
+    """What is emitted inside may be skipped or repeated: sizes and masks of it hold inside only, and the arena's bytes are given back."""
+    before = memory.mark(low.b, low.context)
+    taken = low.takes
+    with low.sizes.scope(), low.masks.scope():
+        yield
+        if low.takes > taken and not low.b.block.is_terminated:
+            memory.reset(low.b, low.context, before)
+
+
+def lower_block(low: Lowering, block: Block) -> None:
+    """The operations of a block whose parameters and symbols are defined."""
+    waiting = _reserve(low, block, low.plan.slots.get(block, ()))
+    for op in block.ops:
+        RULES[op.name](low, op)
+        if waiting:
+            waiting = _reserve(low, block, waiting)
+
+
+def _reserve(low: Lowering, block: Block, slots: Sequence[tuple[int, Size]]) -> list[tuple[int, Size]]:
+    """Take the slots whose sizes are known by now, all at once; gives the others."""
+    b = low.b
+    ready = [slot for slot in slots if low.sizes.is_bound(slot[1])]
+    sizes = [emit.round_up(b, low.size(size), memory.ALIGNMENT) for _, size in ready]
+    total: emit.Size = 0
+    places: list[emit.Size] = []
+    for size in sizes:
+        places.append(total)
+        total = emit.plus(b, total, size)
+    if ready:
+        start = low.take(total)
+        for (number, _), place in zip(ready, places, strict=True):
+            low.slots[number] = emit.at(b, start, place, emit.I8)
+    return [slot for slot in slots if slot not in ready]
+
+
+def bind(low: Lowering, symbol: Symbol, value: emit.Size) -> None:
+    """Give a symbol its value, and check the sizes that are known with it."""
+    low.sizes.bind(symbol, value)
+    check_sizes(low)
+
+
+def check_sizes(low: Lowering) -> None:
+    """Leave where a quotient isn't whole or a size is below 0 (R1003), for the sizes whose symbols have got their values."""
+    ready = [size for size in low.unchecked if low.sizes.is_bound(size)]
+    low.unchecked = [size for size in low.unchecked if size not in ready]
+    for size in ready:
+        _check(low, size)
+
+
+def _check(low: Lowering, size: Size) -> None:
+    b = low.b
+    for monomial, _ in size.terms:
+        for symbol in monomial:
+            if symbol.value is None and symbol.quotient is not None and symbol not in low.checked_quotients:
+                low.checked_quotients.add(symbol)
+                numerator, denominator = symbol.quotient
+                _check(low, numerator)
+                _check(low, denominator)
+                above, below = emit.size(low.size(numerator)), emit.size(low.size(denominator))
+                nothing = b.icmp_signed("==", below, I64(0))
+                rest = b.srem(above, b.select(nothing, I64(1), below))
+                inexact = b.or_(nothing, b.icmp_signed("!=", rest, I64(0)))
+                low.fail_if(inexact, Site("inexact axis", None, (str(size),)), [above, below])
+    if any(count < 0 for _, count in size.terms):
+        value = emit.size(low.size(size))
+        low.fail_if(b.icmp_signed("<", value, I64(0)), Site("negative axis", None, (str(size),)), [value])
+
+
+def move(low: Lowering, value: Value, target: Location) -> None:
+    """Move a stored value to where it ends, unless it is there."""
+    if low.plan.locations[value] != target:
+        move_into(low, value, target)

@@ -1,0 +1,140 @@
+"""Conditions and loops. What they carry in registers becomes phis; what lies in storage stays in its place and is moved there at the ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from shapescript.compiler.codegen.block import lower_block, move, region
+from shapescript.compiler.codegen.emit import I64, Value
+from shapescript.compiler.codegen.lowering import Lowering, Registers, lowers
+from shapescript.compiler.ir import nodes
+from shapescript.compiler.ir.nodes import Block, Op
+from shapescript.compiler.passes.plan import has_storage
+
+
+@lowers("if")
+def _if(low: Lowering, op: Op) -> None:
+    b = low.b
+    branches = [b.append_basic_block(name) for name in ("then", "else")]
+    join = b.append_basic_block("join")
+    b.cbranch(low.number(op.operands[0]), *branches)
+    arrived: list[tuple[list[Registers], object]] = []
+    for branch, body in zip(branches, op.regions, strict=True):
+        b.position_at_end(branch)
+        with region(low):
+            lower_block(low, body)
+            _move_all(low, body.yields, op.results)
+            registers = [() if has_storage(value) else low.values[value] for value in body.yields]
+        arrived.append((registers, b.block))
+        b.branch(join)
+    b.position_at_end(join)
+    for place, result in enumerate(op.results):
+        if not has_storage(result):
+            phis = [b.phi(register.type) for register in arrived[0][0][place]]
+            for registers, block in arrived:
+                for phi, register in zip(phis, registers[place], strict=True):
+                    phi.add_incoming(register, block)
+            low.define(result, *phis)
+
+
+def _move_all(low: Lowering, yields: Sequence[nodes.Value], to: Sequence[nodes.Value]) -> None:
+    for value, target in zip(yields, to, strict=True):
+        if has_storage(value):
+            move(low, value, low.plan.locations[target])
+
+
+class Carried:
+    """The values that a loop carries: phis at its head, defined anew by each iteration."""
+
+    def __init__(self, low: Lowering, operands: Sequence[nodes.Value]) -> None:
+        """With the builder at the end of what comes before the loop; goes to its head."""
+        self.low, self.operands = low, operands
+        b = low.b
+        before, self.head = b.block, b.append_basic_block("loop")
+        b.branch(self.head)
+        b.position_at_end(self.head)
+        self.phis: list[Registers] = []
+        for operand in operands:
+            registers = () if has_storage(operand) else low.values[operand]
+            phis = tuple(b.phi(register.type) for register in registers)
+            for phi, register in zip(phis, registers, strict=True):
+                phi.add_incoming(register, before)
+            self.phis.append(phis)
+
+    def counter(self, before: object, start: Value) -> Value:
+        """A phi of I64 that `step` moves on; made before any other operation at the head."""
+        phi = self.low.b.phi(I64)
+        phi.add_incoming(start, before)
+        return phi
+
+    def define(self, values: Sequence[nodes.Value]) -> None:
+        for value, registers in zip(values, self.phis, strict=True):
+            if not has_storage(value):
+                self.low.define(value, *registers)
+
+    def turn(self, body: Block, results: Sequence[nodes.Value]) -> list[Registers]:
+        """Emit an iteration; gives the registers of what it yields."""
+        lower_block(self.low, body)
+        _move_all(self.low, body.yields, results)
+        return [() if has_storage(value) else self.low.values[value] for value in body.yields]
+
+    def close(self, grown: Sequence[Registers]) -> None:
+        """Go back to the head with the next values."""
+        b = self.low.b
+        for phis, registers in zip(self.phis, grown, strict=True):
+            for phi, register in zip(phis, registers, strict=True):
+                phi.add_incoming(register, b.block)
+        b.branch(self.head)
+
+
+@lowers("while")
+def _while(low: Lowering, op: Op) -> None:
+    b = low.b
+    condition, body = op.regions
+    carried = Carried(low, op.operands)
+    with region(low):
+        carried.define(condition.parameters)
+        lower_block(low, condition)
+        (goes_on,) = low.values[condition.yields[0]]
+    inside, after = b.append_basic_block("body"), b.append_basic_block("after")
+    b.cbranch(goes_on, inside, after)
+    b.position_at_end(inside)
+    with region(low):
+        carried.define(body.parameters)
+        grown = carried.turn(body, op.results)
+    low.poll()
+    carried.close(grown)
+    b.position_at_end(after)
+    carried.define(op.results)
+
+
+@lowers("for_range")
+def _for_range(low: Lowering, op: Op) -> None:
+    start, stop, *operands = op.operands
+    (body,) = op.regions
+
+    def begin(i: Value) -> None:
+        low.define(body.parameters[0], i)
+
+    counted_loop(low, low.number(start), low.number(stop), 1, operands, op.results, body, body.parameters[1:], begin)
+
+
+def counted_loop(low: Lowering, start: Value, stop: Value, step: int, operands: Sequence[nodes.Value], results: Sequence[nodes.Value], body: Block,
+                 parameters: Sequence[nodes.Value], begin: Callable[[Value], None]) -> None:
+    """`for i in range(start, stop, step)`; `begin` defines what the body takes beside the carried `parameters`."""
+    b = low.b
+    before = b.block
+    carried = Carried(low, operands)
+    i = carried.counter(before, start)
+    inside, after = b.append_basic_block("body"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed("<", i, stop), inside, after)
+    b.position_at_end(inside)
+    with region(low):
+        carried.define(parameters)
+        begin(i)
+        grown = carried.turn(body, results)
+    low.poll()
+    i.add_incoming(b.add(i, I64(step)), b.block)
+    carried.close(grown)
+    b.position_at_end(after)
+    carried.define(results)

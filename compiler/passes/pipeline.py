@@ -1,0 +1,55 @@
+"""The pipeline: one list of named steps from a checked module to what an engine gets."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from shapescript.compiler.diagnostics.model import InternalError
+from shapescript.compiler.ir.nodes import Function, Module
+from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.ir.verifier import InvalidIR, verify_function
+from shapescript.compiler.ops.table import infer
+from shapescript.compiler.passes.copies import insert_copies
+from shapescript.compiler.passes.differentiate import differentiate
+from shapescript.compiler.passes.expand import expand
+from shapescript.compiler.passes.simplify import fold_conditions, simplify
+from shapescript.compiler.passes.specialise import specialise
+
+Pass = Callable[[Function], Function]
+
+# Each step and its passes. `specialise` stands before the first.
+STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
+    ("ir", ()),
+    ("grad", (fold_conditions, differentiate)),
+    ("expanded", (expand,)),
+    ("simplified", (simplify,)),
+    ("fused", ()),
+    ("final", (simplify, insert_copies)),
+)
+
+
+def compile_entry(module: Module, key: str, sizes: Mapping[Symbol, Size], stop_after: str | None = None, verify: bool = False) -> Function:
+    """The function `key`, with sizes in the place of its dims, as it is after the step `stop_after` (a name in STEPS; the last without it).
+
+    Raises CompileError where the program can't be compiled with these sizes, ValueError for an unknown step, and with `verify` InternalError
+    where a pass made IR that breaks the rules.
+    """
+    if stop_after is not None and stop_after not in dict(STEPS):
+        raise ValueError(f"no step {stop_after!r}; there are {', '.join(name for name, _ in STEPS)}")
+    function = specialise(module, key, sizes)
+    _verified(function, "specialise", verify)
+    for name, passes in STEPS:
+        for pass_ in passes:
+            function = pass_(function)
+            _verified(function, pass_.__name__, verify)
+        if name == stop_after:
+            break
+    return function
+
+
+def _verified(function: Function, stage: str, verify: bool) -> None:
+    if not verify:
+        return
+    try:
+        verify_function(function, infer)
+    except InvalidIR as error:
+        raise InternalError(stage, str(error), function.span) from error

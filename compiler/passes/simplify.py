@@ -1,0 +1,190 @@
+"""The same program with less to do: known numbers, cheaper ways to say things, common subexpressions, dead code, invariants out of loops.
+
+One walk in program order renames operands, applies the local rules (`rules.py`, `model_rules.py`) and looks every pure operation up among
+those already made in this block and the blocks around it. What a loop computes anew each time from values outside of it moves before the
+loop, but for broadcasts and `iota` with axes, which cost nothing where they are fused and storage where they are not. Walks are repeated
+until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a check of what has been checked already.
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value
+from shapescript.compiler.ir.sizes import Symbol
+from shapescript.compiler.ops.build import Builder, rebuilt
+from shapescript.compiler.ops.storage import LOOPS, is_stored
+from shapescript.compiler.ops.table import Control, entry
+from shapescript.compiler.passes import model_rules, rules
+from shapescript.compiler.passes.dead import drop_dead
+from shapescript.compiler.passes.fold import known
+from shapescript.compiler.passes.single_use import rewrite_single_uses
+from shapescript.compiler.passes.symbols import attribute_key, mentions, rows_bound
+
+MOST_WALKS = 10
+FREE_WHEN_FUSED = ("broadcast", "iota")
+
+
+def simplify(function: Function) -> Function:
+    body = function.body
+    for _ in range(MOST_WALKS):
+        walk = _Walk((*rules.RULES, *model_rules.RULES))
+        body, rewritten = rewrite_single_uses(drop_dead(walk.block(body)))
+        if not walk.changed and not rewritten:
+            break
+    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+
+
+def fold_conditions(function: Function) -> Function:
+    """Known host scalars as constants, and branches that are never taken gone.
+
+    This much is done before differentiation; sharing subexpressions there would change the order in which adjoints are added.
+    """
+    body = drop_dead(_Walk((rules.constant,), shares=False).block(function.body))
+    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+
+
+@dataclass
+class _Scope:
+    """A block being made. `repeats`: it is the body of a loop; `symbols` are the sizes bound in it."""
+
+    outer: _Scope | None = None
+    repeats: bool = False
+    symbols: set[Symbol] = field(default_factory=set)
+    ops: list[Op] = field(default_factory=list)
+    defined: set[Value] = field(default_factory=set)
+    made: dict[Hashable, tuple[Value, ...]] = field(default_factory=dict)
+    checked: set[Value] = field(default_factory=set)
+
+    def find(self, key: Hashable) -> tuple[Value, ...] | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if key in scope.made:
+                return scope.made[key]
+            scope = scope.outer
+        return None
+
+    def has_checked(self, value: Value) -> bool:
+        return value in self.checked or (self.outer is not None and self.outer.has_checked(value))
+
+
+class _Walk:
+    def __init__(self, local_rules: Sequence[rules.Rule], shares: bool = True) -> None:
+        self.rules, self.shares = local_rules, shares
+        self.definitions: dict[Value, Op] = {}
+        self.replaced: dict[Value, Value] = {}
+        self.changed = False
+
+    def values(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        return tuple(self.value(value) for value in values)
+
+    def value(self, value: Value) -> Value:
+        while value in self.replaced:
+            value = self.replaced[value]
+        return value
+
+    def replace(self, old: Sequence[Value], new: Sequence[Value]) -> None:
+        self.replaced.update((a, b) for a, b in zip(old, self.values(new), strict=True) if a is not b)
+        self.changed = True
+
+    def block(self, block: Block, outer: _Scope | None = None, repeats: bool = False) -> Block:
+        scope = _Scope(outer, repeats, set(block.symbols), defined=set(block.parameters))
+        for op in block.ops:
+            self.add(op, scope)
+        return Block(block.parameters, tuple(scope.ops), self.values(block.yields), block.symbols)
+
+    def add(self, op: Op, scope: _Scope) -> None:
+        """Put the operation, or what is as good, at the end of the scope."""
+        op = rebuilt(op, self.values(op.operands), op.regions, op.results)
+        if isinstance(entry(op.name).lowering, Control):
+            self.add_control(op, scope)
+        elif not self.rewrite(op, scope) and not self.is_checked(op, scope):
+            self.share(op, scope)
+
+    def rewrite(self, op: Op, scope: _Scope) -> bool:
+        for rule in self.rules:
+            builder = Builder(op.span)
+            found = rule(op, self.definitions, builder)
+            if found is not None:
+                for made in builder.ops:
+                    self.add(made, scope)
+                self.replace(op.results, (found,))
+                return True
+        return False
+
+    def is_checked(self, op: Op, scope: _Scope) -> bool:
+        """Whether the operation checks what has been checked before; notes what is checked from here on."""
+        if op.name == "check_finite" and scope.has_checked(op.operands[0]):
+            self.changed = True
+            return True
+        if op.name in ("check_finite", "global_norm"):
+            scope.checked.add(op.operands[0])
+        elif op.name == "scale_model" and scope.has_checked(op.operands[0]):
+            scope.checked.add(op.result)
+        return False
+
+    def share(self, op: Op, scope: _Scope) -> None:
+        key = self.key(op)
+        found = scope.find(key) if key is not None else None
+        if found is not None:
+            self.replace(op.results, found)
+            return
+        target = self.place(op, scope)
+        self.changed = self.changed or target is not scope
+        self.append(op, target)
+        if key is not None:
+            target.made[key] = op.results
+
+    def append(self, op: Op, scope: _Scope) -> None:
+        scope.ops.append(op)
+        scope.defined.update(op.results)
+        scope.symbols.update(rows_bound(op))
+        self.definitions.update((result, op) for result in op.results)
+
+    def key(self, op: Op) -> Hashable | None:
+        if not self.shares or entry(op.name).ordered or op.regions:
+            return None
+        return op.name, op.operands, tuple((name, attribute_key(part)) for name, part in op.attributes.items())
+
+    def place(self, op: Op, scope: _Scope) -> _Scope:
+        """The outermost scope in which the operation may stand, out of loops only."""
+        if not self.shares or entry(op.name).ordered or (op.name in FREE_WHEN_FUSED and is_stored(op.result)):
+            return scope
+        while scope.repeats and scope.outer and not any(value in scope.defined for value in op.operands):
+            if scope.symbols and mentions(op, scope.symbols):
+                break
+            scope = scope.outer
+        return scope
+
+    # ---- control flow
+
+    def add_control(self, op: Op, scope: _Scope) -> None:
+        condition = known(op.operands[0], self.definitions) if op.name == "if" else None
+        if condition is not None:
+            taken = op.regions[0 if condition else 1]
+            for inner in taken.ops:
+                self.add(inner, scope)
+            self.replace(op.results, taken.yields)
+            return
+        if op.name in LOOPS:
+            self.replace_invariants(op)
+        regions = tuple(self.block(region, scope, repeats=op.name in LOOPS) for region in op.regions)
+        done = rebuilt(op, self.values(op.operands), regions, op.results)
+        if op.name == "if":
+            self.replace_equal_results(done)
+        self.append(done, scope)
+
+    def replace_invariants(self, op: Op) -> None:
+        """A carried value that the body yields as it got it is the value before the loop."""
+        first, body = LOOPS[op.name], op.regions[-1]
+        own = len(body.parameters) - len(op.operands[first:])
+        for place, operand in enumerate(op.operands[first:]):
+            parameter = body.parameters[own + place]
+            if body.yields[place] is parameter:
+                inside = [region.parameters[own + place] for region in op.regions]
+                self.replace([*inside, op.results[place]], [operand] * (len(inside) + 1))
+
+    def replace_equal_results(self, op: Op) -> None:
+        for result, then, otherwise in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True):
+            if then is otherwise:
+                self.replace([result], [then])

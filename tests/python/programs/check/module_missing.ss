@@ -1,0 +1,4 @@
+# A module that is not there.
+# expect: E0204 at 4:8
+
+import nowhere

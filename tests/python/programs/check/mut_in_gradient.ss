@@ -1,0 +1,11 @@
+# What is differentiated changes nothing.
+# expect: E0605 at 11:29
+
+model M:
+    w: [] = zeros
+
+fn g(mut m: M) -> []:
+    return m.w
+
+fn f(mut m: M):
+    l, d = value_and_grad(g(mut m), wrt=m)
