@@ -29,6 +29,7 @@ class JsonLinesSink(LogSink):
         self.path = Path(os.path.abspath(path))
         self._file: int | None = None  # the open file's descriptor
         self._begun = False
+        self._unsynced = self._folder_unsynced = False  # whether the file, or its name in its folder, isn't durable yet
         self._start = Position()  # what was written before the file's first byte: something only where a run went on in a new file
         self._position = Position()
 
@@ -42,13 +43,16 @@ class JsonLinesSink(LogSink):
                 with contextlib.suppress(OSError):
                     os.ftruncate(file, self._position.size - self._start.size)
                 raise
-        self._position = self._position.after(line)
+        self._position, self._unsynced = self._position.after(line), True
 
     def flush(self) -> None:
-        if self._file is not None:
-            with self._failures():
-                os.fsync(self._file)
+        if self._file is None or not self._unsynced:
+            return
+        with self._failures():
+            os.fsync(self._file)
+            if self._folder_unsynced:
                 sync_folder(self._target().parent)
+        self._unsynced = self._folder_unsynced = False
 
     def position(self) -> dict[str, Any]:
         start = {"start": self._start.as_dict()} if self._start.size else {}
@@ -62,13 +66,17 @@ class JsonLinesSink(LogSink):
         with self._failures():
             start, goal = self._check(position)
             target = self._target()
-            self.close()
+            self._close_file()
             if target.exists() and target.stat().st_size > goal.size - start.size:
                 _cut_off(target, goal.size - start.size)
         self._start, self._position, self._begun = start, goal, True
 
     def close(self) -> None:
-        """Close the file; a later write opens it again and goes on."""
+        """Make what was written durable and close the file; a later write opens it again and goes on."""
+        self.flush()
+        self._close_file()
+
+    def _close_file(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -78,7 +86,7 @@ class JsonLinesSink(LogSink):
         if not self._begun and target.exists() and target.stat().st_size:
             target.rename(free_name(target, ""))
         self._file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._begun = True
+        self._begun = self._folder_unsynced = True
         return self._file
 
     def _target(self) -> Path:
@@ -126,7 +134,7 @@ class JsonLinesSink(LogSink):
 
     def __del__(self) -> None:
         if getattr(self, "_file", None) is not None:
-            self.close()
+            self._close_file()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a JsonLinesSink can't be pickled or copied: it stands for one file")

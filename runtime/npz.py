@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ def find_data_file(path: str | Path, folders: Sequence[str | Path]) -> Path:
     """The first file of this name in the folders, in their order. Raises DataFileMissing R1201 naming all places."""
     places = list(dict.fromkeys((Path(folder) / path).absolute() for folder in folders))
     for place in places:
-        if place.exists():
+        if os.path.exists(place):
             return place
     raise DataFileMissing("R1201", f"{path}: no such data file; looked for {' and '.join(map(str, places))}", filename=str(path))
 

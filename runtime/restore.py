@@ -21,7 +21,7 @@ from shapescript.runtime.arrays import (
 )
 from shapescript.runtime.checkpoint import Checkpoint, PathLike, read_checkpoint
 from shapescript.runtime.dataset import Dataset
-from shapescript.runtime.entries import encode_dataset, encode_entry, encode_mode
+from shapescript.runtime.entries import Tensor, encode_dataset, encode_entry, encode_mode
 from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointErrorKind, did_you_mean
 from shapescript.runtime.layout import Layout, Leaf
 from shapescript.runtime.mode import Mode, Train
@@ -127,6 +127,9 @@ class _Check:
                 plan.modes.append(self._mode(request))
             case Dataset():
                 self._compare(encode_dataset(request), "the dataset isn't the one that the checkpoint was saved with")
+            case Tensor(array, axes):
+                self._compare(encode_entry(self._name, array)[0], "the tensor isn't the saved one")
+                check_axes(self._where, self._name, axes, self._checkpoint.tensor_axes(self._name))
             case _:
                 self._compare(encode_entry(self._name, request)[0], "the value isn't the saved one")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from shapescript.compiler.codegen import emit, memory
@@ -25,16 +25,18 @@ def region(low: Lowering) -> Iterator[None]:
             memory.reset(low.b, low.context, before)
 
 
-def lower_block(low: Lowering, block: Block) -> None:
-    """The operations of a block whose parameters and symbols are defined."""
-    waiting = _reserve(low, block, low.plan.slots.get(block, ()))
+def lower_block(low: Lowering, block: Block, fill: Callable[[], None] | None = None) -> None:
+    """The operations of a block whose parameters and symbols are defined; `fill` sets the contents of parameters that have slots."""
+    waiting = _reserve(low, low.plan.slots.get(block, ()))
+    if fill:
+        fill()
     for op in block.ops:
         RULES[op.name](low, op)
         if waiting:
-            waiting = _reserve(low, block, waiting)
+            waiting = _reserve(low, waiting)
 
 
-def _reserve(low: Lowering, block: Block, slots: Sequence[tuple[int, Size]]) -> list[tuple[int, Size]]:
+def _reserve(low: Lowering, slots: Sequence[tuple[int, Size]]) -> list[tuple[int, Size]]:
     """Take the slots whose sizes are known by now, all at once; gives the others."""
     b = low.b
     ready = [slot for slot in slots if low.sizes.is_bound(slot[1])]

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.contraction_plan import RightLayout
 from shapescript.compiler.codegen.contraction_tile import Kernel, Panel
-from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at, constant, load, load_strided, loop, shuffle, store
+from shapescript.compiler.codegen.emit import (
+    I64,
+    PTR,
+    Builder,
+    ElementType,
+    Size,
+    Value,
+    at,
+    least,
+    load,
+    load_strided,
+    loop,
+    shuffle,
+    store,
+)
 
 
 def transpose(b: Builder, rows: Sequence[Value]) -> list[Value]:
@@ -42,69 +57,78 @@ def pack_right_panel(b: Builder, kernel: Kernel, panel: Panel, packed: Value, k_
     contraction = kernel.contraction
     place = emit.plus(b, emit.times(b, k_start, contraction.b_k), emit.times(b, panel.column, contraction.b_column))
     source = at(b, kernel.right, place, contraction.element)
-    if kernel.plan.right is RightLayout.TRANSPOSED:
-        _transpose_panel(b, kernel, panel, source, packed, depth)
-    else:
+    if kernel.plan.right is RightLayout.COPIED:
         _copy_panel(b, kernel, panel, source, packed, depth)
+        return
+    make = _transposer if kernel.plan.right is RightLayout.TRANSPOSED else _gatherer
+    lanes, strides = kernel.plan.lanes, [contraction.b_column]
+    if kernel.plan.right is RightLayout.GATHERED:
+        strides.append(contraction.b_k)
+    pack = make(b.module, contraction.element, lanes)
+    for v in range(panel.vectors):
+        valid = lanes if panel.valid is None else least(b, emit.minus(b, panel.valid, v * lanes), lanes)
+        columns = at(b, source, emit.times(b, v * lanes, contraction.b_column), contraction.element)
+        numbers = [*strides, depth, panel.vectors * lanes, emit.minus(b, valid, 1)]
+        b.call(pack, [columns, at(b, packed, v * lanes, contraction.element), *(emit.size(number) for number in numbers)])
 
 
 def _copy_panel(b: Builder, kernel: Kernel, panel: Panel, source: Value, packed: Value, depth: Size) -> None:
     contraction, lanes = kernel.contraction, kernel.plan.lanes
     element, width = contraction.element, panel.vectors * lanes
     masks = panel.masks(b, lanes)
-    gathers = contraction.b_column != 1
 
     def row(k: Value, _: Sequence[Value]) -> None:
         start = at(b, source, emit.times(b, k, contraction.b_k), element)
         for v in range(panel.vectors):
-            here = at(b, start, emit.times(b, v * lanes, contraction.b_column), element)
-            if gathers:
-                valid = None if masks[v] is None else emit.minus(b, panel.valid or 0, v * lanes)
-                value = load_strided(b, here, contraction.b_column, element, lanes, valid)
-            else:
-                value = load(b, here, element, lanes, masks[v])
+            value = load(b, at(b, start, v * lanes, element), element, lanes, masks[v])
             store(b, value, at(b, packed, b.add(b.mul(k, I64(width)), I64(v * lanes)), element))
 
     loop(b, 0, depth, 1, row)
 
 
-def _transpose_panel(b: Builder, kernel: Kernel, panel: Panel, source: Value, packed: Value, depth: Size) -> None:
-    contraction, lanes = kernel.contraction, kernel.plan.lanes
-    element, width = contraction.element, panel.vectors * lanes
+def _transposer(module: Any, element: ElementType, lanes: int) -> Any:
+    """transpose(source, packed, column stride, depth, width, last): packed[k * width + c] = source[c * stride + k] for a vector of columns c.
 
-    def chunk(k: Size, mask: Value | None) -> None:
-        for v in range(panel.vectors):
-            columns = []
-            for c in range(v * lanes, (v + 1) * lanes):
-                if isinstance(panel.valid, int) and c >= panel.valid:
-                    columns.append(constant(0, kernel.vector))
-                    continue
-                column = c
-                if panel.valid is not None and not isinstance(panel.valid, int):  # columns past the end repeat the last one
-                    column = least_column(c)
-                start = at(b, at(b, source, k, element), emit.times(b, column, contraction.b_column), element)
-                columns.append(load(b, start, element, lanes, mask))
-            for r, value in enumerate(transpose(b, columns)):
-                row = at(b, packed, emit.times(b, k, width), element)
-                store(b, value, at(b, row, r * width + v * lanes, element))
+    A function of its own for all products: a transposed square of vectors is more code than a product's tile. Columns past the last one
+    repeat it. Rows of `packed` are written up to depth rounded up to lanes.
+    """
+    name = f"transpose.{element}.{lanes}"
+    if name in module.globals:
+        return module.globals[name]
+    fn, b = emit.function(module, name, [PTR, PTR, *[I64] * 4])
+    source, packed, stride, depth, width, last = fn.args
+    columns = [at(b, source, b.mul(emit.size(least(b, c, last)), stride), element) for c in range(lanes)]
 
-    def least_column(c: int) -> Size:
-        assert panel.valid is not None
-        return emit.least(b, c, emit.minus(b, panel.valid, 1))
+    def square(k: Value, mask: Value | None) -> None:
+        rows = transpose(b, [load(b, at(b, column, k, element), element, lanes, mask) for column in columns])
+        for r, value in enumerate(rows):
+            store(b, value, at(b, packed, b.mul(b.add(k, I64(r)), width), element))
 
-    if isinstance(depth, int):
-        whole: Size = depth // lanes * lanes
-        loop(b, 0, whole, lanes, lambda k, _: chunk(k, None))
-        if depth % lanes:
-            chunk(whole, emit.lane_mask(b, depth % lanes, lanes))
-        return
     whole = b.and_(depth, I64(-lanes))
-    loop(b, 0, whole, lanes, lambda k, _: chunk(k, None))
-    left = b.sub(depth, whole)
-    rest: Size = contraction.k % lanes if isinstance(contraction.k, int) else left  # blocks of k are whole vectors but for the last
-    if rest != 0:
-        with b.if_then(b.icmp_signed(">", left, I64(0))):
-            chunk(whole, emit.lane_mask(b, rest, lanes))
+    loop(b, 0, whole, lanes, lambda k, _: square(k, None))
+    rest = b.sub(depth, whole)
+    with b.if_then(b.icmp_signed(">", rest, I64(0))):
+        square(whole, emit.lane_mask(b, rest, lanes))
+    b.ret_void()
+    return fn
+
+
+def _gatherer(module: Any, element: ElementType, lanes: int) -> Any:
+    """gather(source, packed, column stride, k stride, depth, width, last): as transpose, with any stride along k; number by number."""
+    name = f"gather.{element}.{lanes}"
+    if name in module.globals:
+        return module.globals[name]
+    fn, b = emit.function(module, name, [PTR, PTR, *[I64] * 5])
+    source, packed, column_stride, k_stride, depth, width, last = fn.args
+
+    def row(k: Value, _: Sequence[Value]) -> None:
+        here = at(b, source, b.mul(k, k_stride), element)
+        value = load_strided(b, here, column_stride, element, lanes, b.add(last, I64(1)))
+        store(b, value, at(b, packed, b.mul(k, width), element))
+
+    loop(b, 0, depth, 1, row)
+    b.ret_void()
+    return fn
 
 
 def pack_left(b: Builder, kernel: Kernel, packed: Value) -> None:

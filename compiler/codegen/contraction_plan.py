@@ -69,7 +69,10 @@ class RightLayout(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """A tile of `rows` rows by `vectors` vectors of `lanes` columns stays in registers over at most `k_block` steps of k."""
+    """A tile of `rows` rows by `vectors` vectors of `lanes` columns stays in registers over at most `k_block` steps of k.
+
+    steps_first: all panels go through a stage of k before the next stage, not one panel through all stages.
+    """
 
     lanes: int
     rows: int
@@ -77,6 +80,7 @@ class Plan:
     right: RightLayout
     pack_left: bool
     k_block: int
+    steps_first: bool
 
     @property
     def columns(self) -> int:
@@ -92,7 +96,8 @@ class Plan:
         return self.right is not RightLayout.IN_PLACE
 
 
-LONG_STRIDE_BYTES = 4096  # rows further apart than a page: the cache's sets and the TLB suffer, so panels are copied
+LONG_STRIDE_BYTES = 4096  # rows a page or more apart: the cache's sets and the TLB suffer, so panels are copied
+SMALL_RESULT_BYTES = 1 << 18  # a C that stays in the second cache beside panels of A and B
 REUSES_WORTH_A_COPY = 32  # rows of A that read each panel; below, copying costs more than it saves
 
 
@@ -116,7 +121,7 @@ def plan_contraction(target: Target, contraction: Contraction) -> Plan:
         rows = 1 << (rows.bit_length() - 1)
     # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A.
     k_block = 1024 if vectors * lanes * element_bytes(contraction.element) <= 128 else 512
-    return Plan(lanes, rows, vectors, right, pack_left, k_block)
+    return Plan(lanes, rows, vectors, right, pack_left, k_block, _is_small(contraction, m, n))
 
 
 def _vectors(target: Target, m: int | None, n: int | None, lanes: int) -> int:
@@ -134,9 +139,14 @@ def _right_layout(contraction: Contraction, m: int | None) -> RightLayout:
         return RightLayout.PREPACKED
     if contraction.b_column == 1:
         stride = contraction.b_k
-        far = isinstance(stride, int) and stride * element_bytes(contraction.element) > LONG_STRIDE_BYTES
+        far = isinstance(stride, int) and stride * element_bytes(contraction.element) >= LONG_STRIDE_BYTES
         return RightLayout.COPIED if far and (m is None or m >= REUSES_WORTH_A_COPY) else RightLayout.IN_PLACE
     return RightLayout.TRANSPOSED if contraction.b_k == 1 else RightLayout.GATHERED
+
+
+def _is_small(contraction: Contraction, m: int | None, n: int | None) -> bool:
+    """A small C with a long k, such as the weight gradient of a convolution, is bound by reading A and B, so they are read once."""
+    return m is not None and n is not None and m * n * element_bytes(contraction.element) <= SMALL_RESULT_BYTES
 
 
 def _left_is_far_apart(contraction: Contraction) -> bool:
@@ -146,7 +156,7 @@ def _left_is_far_apart(contraction: Contraction) -> bool:
         contraction.element in (F32,)
         and contraction.a_row == 1
         and isinstance(stride, int)
-        and stride * element_bytes(contraction.element) > LONG_STRIDE_BYTES
+        and stride * element_bytes(contraction.element) >= LONG_STRIDE_BYTES
         and isinstance(m, int)
         and m >= REUSES_WORTH_A_COPY
         and (not isinstance(n, int) or n >= REUSES_WORTH_A_COPY)

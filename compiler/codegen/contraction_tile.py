@@ -76,12 +76,32 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """Running sums in memory: of one panel, or of all panels from `first_column` on, one behind the other; rows by columns each.
+
+    elements: how many there are; earlier blocks' sums follow in buffers of as many.
+    """
+
+    pointer: Value
+    elements: Value
+    first_column: Value | None
+
+    def row(self, b: Builder, kernel: Kernel, panel: Panel, row: Value) -> Value:
+        """Where the sums of a panel's row begin."""
+        width = panel.vectors * kernel.plan.lanes
+        place = b.mul(b.sub(row, kernel.row_low), I64(width))
+        if self.first_column is not None:
+            columns = b.sub(emit.size(panel.column), self.first_column)
+            place = b.add(place, b.mul(columns, b.sub(kernel.row_high, kernel.row_low)))
+        return at(b, self.pointer, place, kernel.contraction.element)
+
+
+@dataclass(frozen=True)
 class Stage:
     """Steps k_start to k_start + depth of a panel's product.
 
     right: the panel's row k_start. left: A's packed tiles, where A is packed. first: whether sums begin at +0.0, None for always; else
-    they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time); else they go to `sums`,
-    a buffer of the panel's rows.
+    they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time); else they go to `sums`.
     """
 
     right: Value
@@ -90,13 +110,7 @@ class Stage:
     depth: Size
     first: Value | None
     last: Value | bool
-    sums: Value
-
-
-def sums_row(b: Builder, kernel: Kernel, panel: Panel, sums: Value, row: Value) -> Value:
-    """Where the running sums of a row begin."""
-    width = panel.vectors * kernel.plan.lanes
-    return at(b, sums, b.mul(b.sub(row, kernel.row_low), I64(width)), kernel.contraction.element)
+    sums: Sums
 
 
 def finish_vector(b: Builder, kernel: Kernel, value: Value, row: Value, column: Value, mask: Value | None) -> None:
@@ -200,7 +214,7 @@ def _sums_cells(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, rows: in
     if stage.first is None and stage.last is True:
         return []
     lanes = kernel.plan.lanes
-    start = sums_row(b, kernel, panel, stage.sums, i)
+    start = stage.sums.row(b, kernel, panel, i)
     return [at(b, start, place * lanes, kernel.contraction.element) for place in range(rows * panel.vectors)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import llvmlite.ir as ir
+from llvmlite import ir
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import Builder, Value
 from shapescript.compiler.codegen.lowering import REGISTER_TYPES

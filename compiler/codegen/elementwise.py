@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llvmlite import ir
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.dropout import Mask, region_masks
 from shapescript.compiler.codegen.elements import Dropped, emit_region, region_key
@@ -57,40 +58,40 @@ def _moving(op: Op, positions: tuple[int, ...]) -> ElementwiseKernel:
 
 def lower_kernel(low: Lowering, kernel: ElementwiseKernel) -> None:
     """Emit the kernel where the program stands, and define its results."""
+    if kernel.space:
+        pointers = [low.pointer(operand) for operand, positions in zip(kernel.operands, kernel.maps, strict=True) if positions]
+        emit_kernel(low, kernel, pointers, [low.pointer(result) for result in kernel.results if result is not None])
+        return
     region = kernel.region
-    outer = free_values(region)
+    inputs = {value: low.number(value) for value in free_values(region)}
+    inputs.update(zip(region.parameters, (low.number(operand) for operand in kernel.operands), strict=True))
+    dropped = {op: Dropped(emit.condition_of(low.b, load(low.b, mask.pointer, I8)), mask.scale, mask.active)
+               for op, mask in region_masks(low, region, inputs, ()).items()}
+    for result, value in zip(kernel.results, emit_region(low.b, region, inputs, dropped=dropped), strict=True):
+        if result is not None:
+            low.define(result, value)
+
+
+def emit_kernel(low: Lowering, kernel: ElementwiseKernel, pointers: Sequence[Value], targets: Sequence[Value]) -> None:
+    """Emit a kernel with axes, for operands with axes and results at these addresses."""
+    region, outer = kernel.region, free_values(kernel.region)
     inputs = {value: low.number(value) for value in outer}
-    tensors: list[tuple[nodes.Value, nodes.Value, tuple[int, ...]]] = []
+    varying = []
     for operand, parameter, positions in zip(kernel.operands, region.parameters, kernel.maps, strict=True):
         if positions:
-            tensors.append((operand, parameter, positions))
+            varying.append((parameter, positions))
         else:
             inputs[parameter] = low.number(operand)
     masks = region_masks(low, region, inputs, kernel.space)
-    if not kernel.space:
-        _lower_number(low, kernel, inputs, masks)
-        return
     sizes = SizeArguments()
-    space = sizes.names(kernel.space)
-    nest = _Nest(region, space, tuple(inputs), tuple(parameter for _, parameter, _ in tensors), tuple(p for _, _, p in tensors), kernel.results,
-                 tuple(masks))
-    arguments = [low.pointer(operand) for operand, _, _ in tensors]
-    arguments += [low.pointer(result) for result in nest.stored]
-    arguments += [part for mask in masks.values() for part in (mask.pointer, mask.scale, mask.active)]
-    arguments += list(inputs.values())
-    arguments += [emit.size(low.size(size)) for size in sizes.run_time]
     stored = tuple(result is not None for result in kernel.results)
+    nest = _Nest(region, sizes.names(kernel.space), tuple(inputs), tuple(parameter for parameter, _ in varying), tuple(p for _, p in varying),
+                 stored, tuple(masks))
+    arguments = [*pointers, *targets, *(part for mask in masks.values() for part in (mask.pointer, mask.scale, mask.active)), *inputs.values(),
+                 *(emit.size(low.size(size)) for size in sizes.run_time)]
     order = {value: place for place, value in enumerate((*region.parameters, *outer))}
-    key = (space, nest.maps, stored, tuple(order[value] for value in inputs), region_key(region, outer))
+    key = (nest.space, nest.maps, stored, tuple(order[value] for value in inputs), region_key(region, outer))
     low.shared("elementwise", key, arguments, lambda b, given: nest.emit(b, given, sizes.values(given)))
-
-
-def _lower_number(low: Lowering, kernel: ElementwiseKernel, inputs: Mapping[nodes.Value, Value], masks: Mapping[Op, Mask]) -> None:
-    b = low.b
-    dropped = {op: Dropped(emit.condition_of(b, load(b, mask.pointer, I8)), mask.scale, mask.active) for op, mask in masks.items()}
-    for result, value in zip(kernel.results, emit_region(b, kernel.region, inputs, dropped=dropped), strict=True):
-        if result is not None:
-            low.define(result, value)
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,8 @@ class _Nest:
     uniform: tuple[nodes.Value, ...]
     varying: tuple[nodes.Value, ...]
     maps: tuple[tuple[int, ...], ...]
-    results: tuple[nodes.Value | None, ...]
+    stored: tuple[bool, ...]
     dropouts: tuple[Op, ...]
-
-    @property
-    def stored(self) -> list[nodes.Value]:
-        return [result for result in self.results if result is not None]
 
     @property
     def indexed(self) -> list[int]:
@@ -118,7 +115,7 @@ class _Nest:
     def emit(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues) -> None:
         rest = list(arguments)
         tensors, rest = rest[: len(self.varying)], rest[len(self.varying) :]
-        targets, rest = rest[: len(self.stored)], rest[len(self.stored) :]
+        targets, rest = rest[: sum(self.stored)], rest[sum(self.stored) :]
         masks = {op: Mask(*rest[3 * place : 3 * place + 3]) for place, op in enumerate(self.dropouts)}
         numbers = dict(zip(self.uniform, rest[3 * len(masks) :], strict=False))
         rank = len(self.space)
@@ -184,7 +181,8 @@ class _InnerLoop:
         dropped = {op: Dropped(emit.condition_of(b, load(b, at(b, m.pointer, linear, I8), I8, LANES, mask)), splat(b, m.scale, LANES), m.active)
                    for op, m in self.masks.items()}
         values = emit_region(b, self.nest.region, inputs, index=lambda position: self._index(offsets, position, i), dropped=dropped)
-        for target, value in zip(self.targets, (v for v, r in zip(values, self.nest.results, strict=True) if r is not None), strict=True):
+        kept = [value for value, is_stored in zip(values, self.nest.stored, strict=True) if is_stored]
+        for target, value in zip(self.targets, kept, strict=True):
             self._store(value, target, linear, mask)
 
     def _load(self, pointer: Value, element: Element, offset: emit.Size, stride: emit.Size, i: Value, valid: emit.Size | None,
@@ -202,6 +200,6 @@ class _InnerLoop:
 
     def _store(self, value: Value, target: Value, linear: emit.Size, mask: Value | None) -> None:
         b = self.b
-        vector: Any = value if isinstance(value.type, emit.ir.VectorType) else splat(b, value, LANES)
+        vector: Any = value if isinstance(value.type, ir.VectorType) else splat(b, value, LANES)
         stored = emit.stored_condition(b, vector) if emit.scalar_of(vector.type) == emit.I1 else vector
         store(b, stored, at(b, target, linear, emit.scalar_of(stored.type)), mask)

@@ -121,7 +121,7 @@ def _square_blocks(module: ir.Module) -> Any:
             some = b.icmp_signed(">", emit.size(rest), I64(0))
             lanes = emit.choose(b, some, lambda: turn(emit.size(whole), lanes, lane_mask(b, rest, LANES)), lambda: lanes)
         for q, total in enumerate(lanes):
-            store(b, lane_tree(b, total, lambda x, y: b.fadd(x, y)), at(b, parts, b.add(n, I64(q)), F64))
+            store(b, lane_tree(b, total, b.fadd), at(b, parts, b.add(n, I64(q)), F64))
 
     def together(n: Value, _: Sequence[Value]) -> list[Value]:
         blocks(n, BLOCKS_TOGETHER, BLOCK)
@@ -211,5 +211,6 @@ def emit_all_finite(b: Builder, values: Value, element: emit.ElementType, count:
 
     found = loop(b, 0, whole, LANES, turn, [ir.Constant(vector_of(emit.I1, LANES), None)])
     mask = lane_mask(b, emit.size(emit.minus(b, count, whole)), LANES)
-    found = emit.choose(b, b.icmp_signed("<", emit.size(whole), emit.size(count)), lambda: turn(emit.size(whole), found, mask), lambda: found)
-    return b.not_(lane_tree(b, found[0], lambda x, y: b.or_(x, y)))
+    some = b.icmp_signed("<", emit.size(whole), emit.size(count))
+    found = emit.choose(b, some, lambda: turn(emit.size(whole), found, mask), lambda: found)
+    return b.not_(lane_tree(b, found[0], b.or_))

@@ -72,9 +72,9 @@ class Carried:
             if not has_storage(value):
                 self.low.define(value, *registers)
 
-    def turn(self, body: Block, results: Sequence[nodes.Value]) -> list[Registers]:
+    def turn(self, body: Block, results: Sequence[nodes.Value], fill: Callable[[], None] | None = None) -> list[Registers]:
         """Emit an iteration; gives the registers of what it yields."""
-        lower_block(self.low, body)
+        lower_block(self.low, body, fill)
         _move_all(self.low, body.yields, results)
         return [() if has_storage(value) else self.low.values[value] for value in body.yields]
 
@@ -116,12 +116,17 @@ def _for_range(low: Lowering, op: Op) -> None:
     def begin(i: Value) -> None:
         low.define(body.parameters[0], i)
 
-    counted_loop(low, low.number(start), low.number(stop), 1, operands, op.results, body, body.parameters[1:], begin)
+    counted_loop(low, (low.number(start), low.number(stop), I64(1)), operands, op, body.parameters[1:], begin)
 
 
-def counted_loop(low: Lowering, start: Value, stop: Value, step: int, operands: Sequence[nodes.Value], results: Sequence[nodes.Value], body: Block,
-                 parameters: Sequence[nodes.Value], begin: Callable[[Value], None]) -> None:
-    """`for i in range(start, stop, step)`; `begin` defines what the body takes beside the carried `parameters`."""
+def counted_loop(low: Lowering, limits: tuple[Value, Value, Value], operands: Sequence[nodes.Value], op: Op, parameters: Sequence[nodes.Value],
+                 begin: Callable[[Value], None], fill: Callable[[Value], None] | None = None) -> None:
+    """A loop over range(start, stop, step), which must not overflow. `operands` and `parameters`: outside and inside, what it carries.
+
+    `begin(i)` defines what the body takes beside, and `fill(i)` sets the contents of parameters that have slots.
+    """
+    start, stop, step = limits
+    (body,) = op.regions
     b = low.b
     before = b.block
     carried = Carried(low, operands)
@@ -132,9 +137,9 @@ def counted_loop(low: Lowering, start: Value, stop: Value, step: int, operands: 
     with region(low):
         carried.define(parameters)
         begin(i)
-        grown = carried.turn(body, results)
+        grown = carried.turn(body, op.results, (lambda: fill(i)) if fill else None)
     low.poll()
-    i.add_incoming(b.add(i, I64(step)), b.block)
+    i.add_incoming(b.add(i, step), b.block)
     carried.close(grown)
     b.position_at_end(after)
-    carried.define(results)
+    carried.define(op.results)

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llvmlite import ir
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.block import bind
 from shapescript.compiler.codegen.context import load_address, load_number, load_word, store_number, store_word
-from shapescript.compiler.codegen.emit import I64, Value, ir, load
+from shapescript.compiler.codegen.emit import I64, Value, load
 from shapescript.compiler.codegen.lowering import RULES, Lowering, Site, lowers
 from shapescript.compiler.codegen.storage import copy_contents
 from shapescript.compiler.ir import nodes

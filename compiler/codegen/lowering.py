@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.ir as ir
+from llvmlite import ir
 from shapescript.compiler.codegen import emit, environment, memory
 from shapescript.compiler.codegen.context import DETAILS, ContextLayout, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, Builder, ElementType, Value
@@ -17,6 +17,7 @@ from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.ops.guards import guarded_optimisers
 from shapescript.compiler.passes.plan import Borrowed, Location, ParameterStorage, Plan, ResultStorage, part_offset
 
 Registers = tuple[Value, ...]
@@ -82,6 +83,7 @@ class Lowering:
         self.native: Any = native
         self.context: Value = native.args[0]
         self.exit = native.append_basic_block("exit")
+        self.guards = guarded_optimisers(function)
         self.sizes = SizeValues()
         self.masks = MaskCache()
         self.values: dict[nodes.Value, Registers] = {}

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.context import Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at, function, load, store
@@ -74,7 +75,7 @@ def _take(module: Any, ask: Callable[[Builder, Value], Value]) -> Any:
             b.ret(b.inttoptr(begin, PTR))
     answered = ask(b, count)
     with b.if_then(b.not_(answered)):
-        b.ret(emit.ir.Constant(PTR, None))
+        b.ret(ir.Constant(PTR, None))
     start = load_word(b, context, Word.ARENA_NEXT)
     store_word(b, b.add(start, count), context, Word.ARENA_NEXT)
     b.ret(b.inttoptr(start, PTR))

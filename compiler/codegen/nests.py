@@ -100,6 +100,10 @@ class SizeArguments:
         """The sizes to pass, in the order of the symbols."""
         return list(self._names)
 
+    def original(self, size: Size) -> Size:
+        """What a size of the kernel is where it is called."""
+        return size.substitute({_argument(place): own for place, own in enumerate(self._names)})
+
     def values(self, arguments: Sequence[Value]) -> SizeValues:
         """Inside the kernel, whose last arguments are these sizes' values."""
         count = len(self._names)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import I32, I64, Builder, Size, Value, at, constant, iota, lane_mask, loop, splat, store
-from shapescript.compiler.numerics.philox import GROUP_WORDS, KEY_STEPS, MULTIPLIERS, ROUNDS, RUN, STREAM_BITS, VECTOR, Domain
+from shapescript.compiler.numerics.philox import GROUP_WORDS, KEY_STEPS, MULTIPLIERS, ROUNDS, RUN, STREAM_MASK, VECTOR, Domain
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def _halves(b: Builder, x: Value) -> tuple[Value, Value]:
 
 def stream(b: Builder, seed: Value, domain: Domain, number: Value) -> Stream:
     """The stream of an I64 seed and an I64 number, of which the lowest 62 bits count."""
-    low, high = _halves(b, b.and_(number, I64((1 << STREAM_BITS) - 1)))
+    low, high = _halves(b, b.and_(number, I64(STREAM_MASK)))
     top = domain << 30
     return Stream(_halves(b, seed), (low, b.or_(high, I32(top - (1 << 32) if top >> 31 else top))))
 

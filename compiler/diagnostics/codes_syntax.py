@@ -71,4 +71,7 @@ SYNTAX_CODES: tuple[tuple[str, str, str], ...] = (
      "They stand right after the block of an `if` or `elif`, indented as the `if` is. `else if` is written `elif`, and `else` is last."),
     ("E0129", "a declaration inside a block",
      "Functions, models, records, dims, constants and imports are declared at the left margin only."),
+    ("E0130", "a pattern without its operands",
+     "In a call the operands stand before the pattern, and a colon between: `rearrange(x: b (h w) -> b h w)`. After `|>` the piped value"
+     " is the operand, and the pattern stands alone."),
 )  # fmt: skip

@@ -50,8 +50,8 @@ def rounded_to_odd(total: Array, error: Array) -> Array:
     return np.where(inexact, np.where(away_from_zero, bits + 1, bits - 1), bits).view(np.float64)
 
 
-def fma(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c of float32 or float64 arrays (broadcast), rounded once."""
+def fma(a: Any, b: Any, c: Any) -> Array:
+    """a * b + c of float32 or of float64 arrays or NumPy scalars (broadcast), rounded once."""
     with np.errstate(all="ignore"):
         if a.dtype == np.float32:
             return fma_of_widened(a.astype(np.float64), b.astype(np.float64), c.astype(np.float64))

@@ -17,12 +17,12 @@ MAY_NOT_END = ("while", "for_batches")    # for ever, or by an error (R1102)
 Droppable = Callable[[Op], bool]
 
 
-def is_pure(op: Op) -> bool:
+def may_drop(op: Op) -> bool:
     """Whether the operation may be dropped by itself; control flow may where it ends and what is inside may."""
     return op.name not in MAY_NOT_END if _is_control(op) else not entry(op.name).ordered
 
 
-def drop_dead(block: Block, droppable: Droppable = is_pure) -> Block:
+def drop_dead(block: Block, droppable: Droppable = may_drop) -> Block:
     """The block without droppable operations whose results are not used, regions included."""
     marks = _Marks(droppable)
     marks.enter(block, None)

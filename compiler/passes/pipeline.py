@@ -11,6 +11,7 @@ from shapescript.compiler.ops.table import infer
 from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.differentiate import differentiate
 from shapescript.compiler.passes.expand import expand
+from shapescript.compiler.passes.fuse import fuse
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.passes.specialise import specialise
 
@@ -22,7 +23,7 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
     ("grad", (fold_conditions, differentiate)),
     ("expanded", (expand,)),
     ("simplified", (simplify,)),
-    ("fused", ()),
+    ("fused", (fuse,)),
     ("final", (simplify, insert_copies)),
 )
 
@@ -30,8 +31,8 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
 def compile_entry(module: Module, key: str, sizes: Mapping[Symbol, Size], stop_after: str | None = None, verify: bool = False) -> Function:
     """The function `key`, with sizes in the place of its dims, as it is after the step `stop_after` (a name in STEPS; the last without it).
 
-    Raises CompileError where the program can't be compiled with these sizes, ValueError for an unknown step, and with `verify` InternalError
-    where a pass made IR that breaks the rules.
+    Raises CompileError where the program can't be compiled with these sizes, ValueError for an unknown step, and with `verify`
+    InternalError where a pass made IR that breaks the rules.
     """
     if stop_after is not None and stop_after not in dict(STEPS):
         raise ValueError(f"no step {stop_after!r}; there are {', '.join(name for name, _ in STEPS)}")

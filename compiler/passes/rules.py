@@ -99,7 +99,7 @@ def _axes_as_before(op: Op, definitions: Definitions, b: Builder) -> Value | Non
 
 
 def _twice(op: Op, definitions: Definitions, b: Builder) -> Value | None:
-    """Two transposes, reshapes or broadcasts as one."""
+    """Two transposes or broadcasts as one."""
     before = definitions.get(op.operands[0]) if op.operands else None
     if before is None or before.name != op.name:
         return None
@@ -108,8 +108,6 @@ def _twice(op: Op, definitions: Definitions, b: Builder) -> Value | None:
         case "transpose":
             first = before.attributes["permutation"]
             return b.op("transpose", source, permutation=tuple(first[place] for place in op.attributes["permutation"]))
-        case "reshape":
-            return b.op("reshape", source, axes=op.attributes["axes"])
         case "broadcast":
             outer = op.attributes["positions"]
             return b.broadcast(source, op.attributes["axes"], tuple(outer[place] for place in before.attributes["positions"]))
@@ -117,14 +115,12 @@ def _twice(op: Op, definitions: Definitions, b: Builder) -> Value | None:
 
 
 def _moved_broadcast(op: Op, definitions: Definitions, b: Builder) -> Value | None:
-    """A transposed broadcast is a broadcast of the transposed, which has fewer elements; a reshaped scalar is spread at once."""
-    before = definitions.get(op.operands[0]) if op.name in ("transpose", "reshape") else None
+    """A transposed broadcast is a broadcast of the transposed, which has fewer elements."""
+    before = definitions.get(op.operands[0]) if op.name == "transpose" else None
     if before is None or before.name != "broadcast":
         return None
     source, positions = before.operands[0], before.attributes["positions"]
     axes = result_type(op.result).axes
-    if op.name == "reshape":
-        return b.broadcast(source, axes, ()) if not positions else None
     places = [inverse(op.attributes["permutation"])[place] for place in positions]
     order = sorted(range(len(places)), key=lambda index: places[index])
     if order != list(range(len(places))):

@@ -1,9 +1,9 @@
 """The same program with less to do: known numbers, cheaper ways to say things, common subexpressions, dead code, invariants out of loops.
 
-One walk in program order renames operands, applies the local rules (`rules.py`, `model_rules.py`) and looks every pure operation up among
-those already made in this block and the blocks around it. What a loop computes anew each time from values outside of it moves before the
-loop, but for broadcasts and `iota` with axes, which cost nothing where they are fused and storage where they are not. Walks are repeated
-until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a check of what has been checked already.
+One walk in program order renames operands, applies the local rules (`rules.py`, `model_rules.py`, `reshape_rules.py`) and looks every pure
+operation up among those already made in this block and the blocks around it. What a loop computes anew each time from values outside of it
+moves before the loop, but for broadcasts and `iota` with axes, which cost nothing where they are fused and storage where they are not. Walks
+are repeated until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a check of what was checked.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.ops.build import Builder, rebuilt
 from shapescript.compiler.ops.storage import LOOPS, is_stored
 from shapescript.compiler.ops.table import Control, entry
-from shapescript.compiler.passes import model_rules, rules
+from shapescript.compiler.passes import model_rules, reshape_rules, rules
 from shapescript.compiler.passes.dead import drop_dead
 from shapescript.compiler.passes.fold import known
 from shapescript.compiler.passes.single_use import rewrite_single_uses
@@ -28,7 +28,7 @@ FREE_WHEN_FUSED = ("broadcast", "iota")
 def simplify(function: Function) -> Function:
     body = function.body
     for _ in range(MOST_WALKS):
-        walk = _Walk((*rules.RULES, *model_rules.RULES))
+        walk = _Walk((*rules.RULES, *model_rules.RULES, *reshape_rules.RULES))
         body, rewritten = rewrite_single_uses(drop_dead(walk.block(body)))
         if not walk.changed and not rewritten:
             break

@@ -48,7 +48,8 @@ def lex(lark: Lark, source: Source, start: int, end: int) -> list[Token]:
     if start == 0 and text.startswith(BYTE_ORDER_MARK):
         text = "\n" + text[1:]  # an empty line: takes as much room, and what follows begins at the margin
     try:
-        tokens = list(lark.lex(text))
+        state = lark.parse_interactive(text)  # Lark.lex would build a lexer anew at each call
+        tokens = list(state.lexer_thread.lex(state.parser_state))
     except UnexpectedCharacters as error:
         raise ReadError(explain_character(source, start + (error.pos_in_stream or 0))) from None
     if start:

@@ -87,6 +87,9 @@ def keyword_as_name(failure: Failure) -> Diagnostic | None:
 
 def misplaced_mut(failure: Failure) -> Diagnostic | None:
     where = "`mut` stands before a name: where it is bound, at a parameter, and at an argument"
+    if failure.found.type == "MUT" and failure.before.type == "_PATTERN":
+        help = "a colon stands between operands and pattern: `f(mut x: b n -> n b)`"
+        return failure.say("E0130", "an operand can't stand in a pattern", help=help)
     if failure.found.type == "MUT":
         return failure.say("E0127", "`mut` can't stand here", help=where)
     part = since_last(failure.level, "COMMA")

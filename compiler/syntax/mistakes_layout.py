@@ -91,7 +91,7 @@ def block_on_header_line(failure: Failure) -> Diagnostic | None:
     line = failure.line
     if failure.before.type != "COLON" or failure.allowed != {"_NEWLINE"} or line[0].type not in HEADERS:
         return None
-    if line[0].type == "_FN" and failure.rest[-1].type == "COLON":
+    if line[0].type == "_FN" and len(failure.rest) > 1 and failure.rest[-1].type == "COLON":
         text = failure.text(failure.found, failure.rest[-2])
         return failure.say("E0100", "a function's result type stands after `->`", help=f"write `-> {text}:`")
     message = f"the block of {HEADERS[line[0].type]} begins on the next line"

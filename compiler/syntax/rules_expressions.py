@@ -106,7 +106,16 @@ def bracket(parts: Parts) -> Bracket:
 
 def call(parts: Parts) -> Call:
     callee, inside = parts.children
+    if inside.pattern is not None and all(given.name is not None for given in inside.arguments):
+        refuse_missing_operands(parts, inside.pattern)
     return Call(parts.span, callee, inside.arguments, inside.pattern)
+
+
+def refuse_missing_operands(parts: Parts, pattern: Pattern) -> None:
+    """`rearrange(x, b n -> n b)` arrives as a pattern of two inputs, x and b n."""
+    operands = [axes.span.text for axes in pattern.inputs[:-1] if len(axes.axes) == 1]
+    help = f"a colon stands before the pattern: `{', '.join(operands) or 'x'}: …`"
+    parts.report("E0130", "this pattern has no operand", pattern.span, help)
 
 
 def pipe(parts: Parts) -> Pipe:

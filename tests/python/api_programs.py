@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapescript
 from fixtures import EXAMPLES
+
+import shapescript
 
 SMALL = """
 dim D = 3

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from fixtures import EXAMPLES, PROGRAMS, ROOT, expected
-
 from shapescript.compiler.check.checker import check_file, check_source
 from shapescript.compiler.diagnostics.render import render_text
 from shapescript.compiler.ir.printer import print_module

@@ -13,6 +13,8 @@ from shapescript.compiler.numerics.fma import fma
 Array = NDArray[Any]
 Fma = Callable[[Array, Array, Array], Array]
 
+WORDS: dict[type[Any], type[Any]] = {np.float32: np.uint32, np.float64: np.uint64}
+
 LOOP = """
 declare {kind} @llvm.fma.{suffix}({kind}, {kind}, {kind})
 define void @fma_all(ptr %a, ptr %b, ptr %c, ptr %out, i64 %n) {{
@@ -38,10 +40,11 @@ done:
 
 
 @pytest.fixture(scope="module")
-def machine_fma() -> Iterator[dict[type, Fma]]:
+def machine_fma() -> Iterator[dict[type[Any], Fma]]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    engines, functions = [], {}
+    engines: list[Any] = []
+    functions: dict[type[Any], Fma] = {}
     for dtype, kind, suffix in ((np.float32, "float", "f32"), (np.float64, "double", "f64")):
         target = llvm.Target.from_default_triple().create_target_machine(cpu=llvm.get_host_cpu_name(), opt=2)
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(LOOP.format(kind=kind, suffix=suffix)), target)
@@ -61,9 +64,9 @@ def machine_fma() -> Iterator[dict[type, Fma]]:
         engine.close()
 
 
-def operands(case: str, dtype: type, count: int) -> tuple[Array, Array, Array]:
+def operands(case: str, dtype: type[Any], count: int) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(1)
-    word = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
+    word = WORDS[dtype]
     info = np.finfo(dtype)
 
     def bits() -> Array:
@@ -91,11 +94,11 @@ def operands(case: str, dtype: type, count: int) -> tuple[Array, Array, Array]:
 
 @pytest.mark.parametrize("case", ["any bits", "cancelling", "near ties", "small integers", "subnormal results", "zeros and limits"])
 @pytest.mark.parametrize(("dtype", "count"), [(np.float32, 200_000), (np.float64, 10_000)])
-def test_the_bits_are_the_machines(machine_fma: dict[type, Fma], dtype: type, count: int, case: str) -> None:
+def test_the_bits_are_the_machines(machine_fma: dict[type[Any], Fma], dtype: type[Any], count: int, case: str) -> None:
     a, b, c = operands(case, dtype, count)
     ours, theirs = fma(a, b, c), machine_fma[dtype](a, b, c)
     both_nan = np.isnan(ours) & np.isnan(theirs)
-    word = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
+    word = WORDS[dtype]
     assert ((ours.view(word) == theirs.view(word)) | both_nan).all()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -92,6 +94,12 @@ def test_the_same_state_gives_the_same_bytes_under_any_name(tmp_path: Path) -> N
     assert (tmp_path / "a.pt").read_bytes() == (tmp_path / "b.other").read_bytes()
     save_checkpoint(tmp_path / "c.pt", **sample(seed=2))
     assert (tmp_path / "a.pt").read_bytes() != (tmp_path / "c.pt").read_bytes()
+
+
+def test_golden_bytes(tmp_path: Path) -> None:
+    """A change here is a change of the format: files of one program, data and seed would differ between releases."""
+    save_checkpoint(tmp_path / "a.pt", w=np.arange(3, dtype=np.float32), epochs=3, mode=Train(seed=1), sink=MemorySink())
+    assert hashlib.blake2b((tmp_path / "a.pt").read_bytes(), digest_size=16).hexdigest() == "8b58731afeb75601b630ae39a04297b5"
 
 
 def test_a_nan_is_saved_with_its_canonical_bits(tmp_path: Path) -> None:
@@ -253,6 +261,32 @@ def test_an_interrupted_save_leaves_no_temporary_file(tmp_path: Path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+def test_an_unwritable_folder_leaves_the_old_checkpoint() -> None:
+    """In a folder that others can reach, since the test may run as root and has to give that up."""
+    code = """
+import os
+from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
+from shapescript.runtime.errors import CheckpointUnwritable
+save_checkpoint("a.pt", epochs=1)
+load_checkpoint("a.pt")
+os.chmod(".", 0o555)
+if os.geteuid() == 0:
+    os.seteuid(65534)
+try:
+    save_checkpoint("a.pt", epochs=2)
+except CheckpointUnwritable as error:
+    print(error)
+print(load_checkpoint("a.pt"), os.listdir())
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+        os.chmod(folder, 0o755)
+    error, found = done.stdout.splitlines()
+    assert error.startswith("R1304: a.pt: the checkpoint can't be written: Permission denied")
+    assert found == "{'epochs': 1} ['a.pt']"
+
+
 def test_a_file_size_limit_leaves_the_old_checkpoint(tmp_path: Path) -> None:
     code = """
 import numpy as np, resource
@@ -310,7 +344,7 @@ def test_logs_are_durable_before_the_checkpoint_that_counts_them(tmp_path: Path)
     assert sink.flushed and load_checkpoint(tmp_path / "a.pt")["sink"]["records"] == 1
 
 
-def test_nothing_of_pytorch_or_pickle_is_imported_to_save_or_load(tmp_path: Path) -> None:
+def test_nothing_of_pytorch_is_imported_to_save_or_load(tmp_path: Path) -> None:
     code = """
 import sys, json
 from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint

@@ -146,6 +146,13 @@ def test_a_model_that_does_not_fit_is_refused_with_the_parameters_name(
     assert refused(tmp_path / "a.pt", kind, {"opt": AdamWType(Layout("M", leaves))}, "opt.first: ", *words).name == name
 
 
+def test_a_tensor_that_must_equal_the_saved_one_has_its_axes_too(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "a.pt", w=Tensor(np.eye(3), ("V", "D")))
+    assert restore(tmp_path / "a.pt", {"w": Tensor(np.eye(3), ("V", "D"))}) == []
+    refused(tmp_path / "a.pt", "shape", {"w": Tensor(np.eye(3), ("D", "V"))}, "[D V]", "[V D]")
+    refused(tmp_path / "a.pt", "value", {"w": Tensor(np.zeros((3, 3)), ("V", "D"))}, "isn't the saved one")
+
+
 def test_an_axis_with_a_new_name_at_the_same_place_is_no_difference(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "a.pt", m=filled(Layout("M", [leaf("a", "V D", 4, 4)])))
     (m,) = restore(tmp_path / "a.pt", {"m": ModelType(Layout("Renamed", [leaf("a", "Words D", 4, 4)]))})

@@ -303,6 +303,18 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert steps_in(tmp_path / "log.jsonl") == [1, 2, 3, 4, 5]
 
 
+def test_flush_makes_what_is_new_durable_and_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr("os.fsync", calls.append)
+    sink = jsonl(tmp_path / "log.jsonl")
+    counts = []
+    for writes in (1, 0, 2, 0):
+        log(sink, 1, writes)
+        sink.flush()
+        counts.append(len(calls))
+    assert counts == [2, 2, 3, 3]
+
+
 def test_a_file_sink_is_not_copied() -> None:
     with pytest.raises(TypeError, match="one file"):
         copy.deepcopy(JsonLinesSink("log.jsonl"))

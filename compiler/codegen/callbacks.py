@@ -1,0 +1,191 @@
+"""What Python does while native code runs: the host's operations, polling, and memory; and what it keeps for one call."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+from shapescript.compiler.codegen.context import ContextLayout, Word
+from shapescript.compiler.codegen.lower_host import answer_words, asked_words, operand_words
+from shapescript.compiler.codegen.lowering import GROW, POLL, Site
+from shapescript.compiler.codegen.memory import Arena, aligned
+from shapescript.compiler.codegen.pointers import DTYPES, address_of, bytes_at, tensor_at
+from shapescript.compiler.codegen.storage import FIRST, SECOND
+from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.types import DatasetType, Element, HandleType, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.ops.protocol import Host, OptimiserState
+
+POLL_SECONDS = 0.05
+FIRST_BUDGETS = {True: 1 << 27, False: 1 << 20}  # clock ticks between polls, on x86-64 and elsewhere, until a call has polled twice
+LEAST_BUDGET, MOST_BUDGET = 1 << 12, 1 << 32
+OPTIMISER_WORDS = 8
+
+Callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+
+class Frame:
+    """One call's context, objects and callback; used again by later calls, by one at a time."""
+
+    def __init__(self, layout: ContextLayout, sites: Sequence[Site], is_x86: bool) -> None:
+        self.layout, self.sites = layout, sites
+        self.block = aligned(8 * layout.words).view(np.int64)
+        self.block[:] = 0
+        self.address: int = self.block.ctypes.data
+        self.words = memoryview(self.block)  # type: ignore[arg-type]
+        self.numbers = self.words.cast("B").cast("d")
+        self.objects: list[Any] = []
+        self.constants: dict[int, Any] = {}
+        self.kept: list[Any] = []
+        self.host: Host | None = None
+        self.error: BaseException | None = None
+        self.arena: Arena | None = None
+        self.polled = 0.0
+        self._answers = self._serve()
+        next(self._answers)
+        self._callback = Callback(self._answers.send)
+        self.words[Word.CALLBACK] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self.words[Word.BUDGET] = FIRST_BUDGETS[is_x86]
+
+    def begin(self, host: Host, objects: list[Any], arena: Arena) -> None:
+        self.host, self.objects, self.arena = host, objects, arena
+        arena.use(self.words, arena.chunks[0])
+        self.words[Word.SITE] = 0
+        self.polled = 0.0
+
+    def end(self) -> Arena:
+        """Let go of what the call used; gives back its arena."""
+        arena = self.arena
+        assert arena is not None
+        self.host, self.arena, self.error = None, None, None
+        self.objects = []
+        self.constants.clear()
+        self.kept.clear()
+        return arena
+
+    # ---- answering
+
+    def _serve(self) -> Generator[int, int, None]:
+        """Answers one request after another. A generator, because an interrupt that arrives while native code runs is raised where Python
+        goes on: here that is inside the `try`, in a function it would be before its first statement."""
+        while True:
+            try:
+                while True:
+                    self._answer((yield 0))
+                    self.words[Word.ANSWERED] = 1
+            except GeneratorExit:
+                return
+            except BaseException as error:  # native code ends the call; it is raised again when that has returned
+                self.error = error
+
+    def _answer(self, request: int) -> None:
+        if request == POLL:
+            self._poll()
+        elif request == GROW:
+            assert self.arena is not None
+            self.arena.grow(self.words, self.words[Word.DETAIL])
+        else:
+            op = self.sites[request].op
+            assert op is not None
+            self._perform(op)
+
+    def _poll(self) -> None:
+        now = time.monotonic()
+        elapsed, self.polled = now - self.polled, now
+        if elapsed < now:  # not the call's first
+            ticks = int(self.words[Word.BUDGET] * POLL_SECONDS / max(elapsed, 1e-6))
+            self.words[Word.BUDGET] = min(max(ticks, LEAST_BUDGET), MOST_BUDGET)
+        assert self.host is not None
+        self.host.poll()
+
+    def _perform(self, op: Op) -> None:
+        assert self.host is not None
+        place = self.layout.first_exchange
+        operands = []
+        for operand in op.operands:
+            operands.append(self.read(operand.type, place, self.words[place + 1 : place + operand_words(operand.type)]))
+            place += operand_words(operand.type)
+        shapes = []
+        for result in op.results:
+            count = asked_words(result.type)
+            shapes.append(tuple(self.words[place : place + count]))
+            place += count
+        self.kept.clear()
+        results = self.host.perform(op, operands)
+        for result, shape, value in zip(op.results, shapes, results, strict=True):
+            self._write(result.type, shape, value, place)
+            place += answer_words(result.type)
+
+    # ---- values
+
+    def object(self, number: int) -> Any:
+        if number >= 0:
+            return self.objects[number]
+        if number not in self.constants:
+            op = self.sites[-number].op
+            assert op is not None and self.host is not None
+            (self.constants[number],) = self.host.perform(op, ())
+        return self.constants[number]
+
+    def read(self, kind: Type, place: int, shape: Sequence[int] = ()) -> Any:
+        """A value of native code for the host to look at. Tensors are copies; models and optimisers are views, valid during the call."""
+        match kind:
+            case TensorType(element, ()):
+                return self.read_number(element, place)
+            case TensorType(element, _):
+                return tensor_at(self.words[place], element, tuple(shape)).copy()
+            case ModelType():
+                return bytes_at(self.words[place], flat_layout(kind).total)
+            case OptimiserType(_, model):
+                block = bytes_at(self.words[place], 8 * OPTIMISER_WORDS).view(np.int64)
+                total = flat_layout(model).total
+                return OptimiserState(block, bytes_at(int(block[FIRST]), total), bytes_at(int(block[SECOND]), total))
+            case _:
+                return self.object(self.words[place])
+
+    def read_number(self, element: Element, place: int) -> Any:
+        if element.is_float:
+            return self.numbers[place]
+        return self.words[place] if element is Element.I64 else bool(self.words[place])
+
+    def write_number(self, element: Element, place: int, value: Any) -> None:
+        if element.is_float:
+            self.numbers[place] = value
+        else:
+            self.words[place] = int(value)
+
+    def _write(self, kind: Type, shape: tuple[int, ...], value: Any, place: int) -> None:
+        match kind:
+            case TensorType(element, ()):
+                self.write_number(element, place, value)
+            case TensorType(element, _):
+                array = np.ascontiguousarray(value, DTYPES[element])
+                if array.shape != shape:
+                    raise ValueError(f"the host gave a tensor of shape {array.shape} where {shape} was asked")
+                self._keep(array, place)
+            case ModelType():
+                self._keep(_buffer(value, flat_layout(kind).total), place)
+            case OptimiserType(_, model):
+                for moments in (value.first, value.second):
+                    _buffer(moments, flat_layout(model).total)
+                self.kept.append(value)
+                self._keep(value.block, place)
+            case HandleType() | DatasetType() | OrderedType():
+                self.words[place] = len(self.objects)
+                self.objects.append(value)
+                if answer_words(kind) == 2:
+                    self.words[place + 1] = address_of(value.block)
+
+    def _keep(self, array: Any, place: int) -> None:
+        """Native code copies the array's elements right after the callback; until the next one it stays alive."""
+        self.kept.append(array)
+        self.words[place] = address_of(array)
+
+
+def _buffer(value: Any, count: int) -> Any:
+    if value.dtype != np.uint8 or value.shape != (count,) or not value.flags.c_contiguous:
+        raise ValueError(f"the host gave a buffer of {value.shape} {value.dtype} where {count} bytes were asked")
+    return value

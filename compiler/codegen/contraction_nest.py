@@ -1,0 +1,160 @@
+"""The loops of a product around its tiles: panels of columns, blocks of 4096 k, and stages of at most `k_block` steps.
+
+Panels come first where A is read again from a cache for each: each panel of B is packed once and C's sums of one panel wait in memory.
+Steps come first where k is long beside a small C: A and B are read once, and all of C's sums wait in the second cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.contraction_blocks import finish_panel, merge_block
+from shapescript.compiler.codegen.contraction_pack import pack_left, pack_right_panel
+from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout
+from shapescript.compiler.codegen.contraction_tile import Kernel, Panel, Stage, Sums, emit_row_tiles
+from shapescript.compiler.codegen.emit import BLOCK, I64, Builder, Size, Value, at, least, loop, most
+
+
+@dataclass(frozen=True)
+class ScratchLayout:
+    """Where A's packed tiles and the running sums begin behind B's panel, and where the scratch ends, in elements."""
+
+    left: Size
+    sums: Size
+    end: Size
+
+
+def scratch_layout(b: Builder | None, plan: Plan, contraction: Contraction, rows: Size, columns: Size, passes: bool) -> ScratchLayout:
+    k = contraction.k
+    depth = emit.round_up(b, least(b, k, plan.k_block), plan.lanes)
+    left = emit.times(b, depth, plan.columns) if plan.packs_right else 0
+    sums = left
+    if plan.pack_left:
+        sums = emit.plus(b, left, emit.round_up(b, emit.times(b, emit.round_up(b, rows, plan.rows), k), plan.lanes))
+    buffers = emit.plus(b, 1, emit.bit_length(b, emit.minus(b, _blocks(b, k), 1)))
+    if not passes:
+        buffers = emit.where_greater(b, k, plan.k_block, buffers, 0)
+    width = emit.round_up(b, columns, plan.columns) if plan.steps_first else plan.columns
+    return ScratchLayout(left, sums, emit.plus(b, sums, emit.times(b, emit.times(b, buffers, rows), width)))
+
+
+def _blocks(b: Builder | None, k: Size) -> Size:
+    return emit.ceil_quotient(b, most(b, k, 1), BLOCK)
+
+
+def packed_start(b: Builder, kernel: Kernel, panel: Panel) -> Size:
+    """Where a panel of B begins among panels packed before, in elements."""
+    return emit.times(b, panel.column, emit.round_up(b, kernel.contraction.k, kernel.plan.lanes))
+
+
+def for_each_panel(b: Builder, kernel: Kernel, low: Size, high: Size, body: Callable[[Builder, Panel], None]) -> None:
+    """Full panels, then the columns that are left: one narrower panel where n is static, else one of a single vector at a time."""
+    plan, n = kernel.plan, kernel.contraction.n
+    full = emit.quotient(b, n, plan.columns)
+    if full != 0:
+        loop(b, low, least(b, high, full), 1, lambda p, _: body(b, Panel(emit.times(b, p, plan.columns), plan.vectors, None)))
+    start = emit.times(b, full, plan.columns)
+    rest = emit.minus(b, n, start)
+    if isinstance(rest, int) and rest == 0:
+        return
+    with b.if_then(b.icmp_signed(">", emit.size(high), emit.size(full))):
+        if isinstance(rest, int):
+            body(b, Panel(emit.size(start), -(-rest // plan.lanes), rest))
+        else:
+            loop(b, start, n, plan.lanes, lambda j, _: body(b, Panel(j, 1, least(b, emit.minus(b, n, j), plan.lanes))))
+
+
+def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool) -> None:
+    """The whole body of a kernel. passes: sums always go to memory, and a pass over them finishes C."""
+    plan, contraction = kernel.plan, kernel.contraction
+    element, k = contraction.element, contraction.k
+    rows = b.sub(kernel.row_high, kernel.row_low)
+    layout = scratch_layout(b, plan, contraction, rows, contraction.n, passes)
+    packed_left, sums_start = at(b, scratch, layout.left, element), at(b, scratch, layout.sums, element)
+    if plan.pack_left:
+        pack_left(b, kernel, packed_left)
+
+    def stage(panel: Panel, step: Step, sums: Sums) -> None:
+        right = at(b, kernel.right, _right_start(b, kernel, panel, step.start), element)
+        if plan.packs_right:
+            pack_right_panel(b, kernel, panel, scratch, step.start, step.depth)
+            right = scratch
+        left = packed_left if plan.pack_left else None
+        emit_row_tiles(b, kernel, panel, Stage(right, left, step.start, step.depth, step.first, step.last, sums))
+
+    def whole_panel(panel: Panel) -> None:
+        sums = Sums(sums_start, b.mul(rows, I64(panel.vectors * plan.lanes)), None)
+        _for_each_step(b, kernel, sums, passes, lambda step: stage(panel, step, sums))
+        _finish_from_memory(b, k, passes, lambda blocks: finish_panel(b, kernel, panel, sums, blocks))
+
+    if not plan.steps_first:
+        for_each_panel(b, kernel, panel_low, panel_high, lambda _, panel: whole_panel(panel))
+        return
+    columns = b.mul(b.sub(panel_high, panel_low), I64(plan.columns))
+    sums = Sums(sums_start, b.mul(rows, columns), b.mul(panel_low, I64(plan.columns)))
+
+    def each_panel(body: Callable[[Panel], None]) -> None:
+        for_each_panel(b, kernel, panel_low, panel_high, lambda _, panel: body(panel))
+
+    _for_each_step(b, kernel, sums, passes, lambda step: each_panel(lambda panel: stage(panel, step, sums)))
+    _finish_from_memory(b, k, passes, lambda blocks: each_panel(lambda panel: finish_panel(b, kernel, panel, sums, blocks)))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage's part of k; first and last as in Stage."""
+
+    start: Size
+    depth: Size
+    first: Value | None
+    last: Value | bool
+
+
+def _for_each_step(b: Builder, kernel: Kernel, sums: Sums, passes: bool, body: Callable[[Step], None]) -> None:
+    """All steps of k, at least one; after each block but the last its sums go to the block tree."""
+    k, k_block = kernel.contraction.k, kernel.plan.k_block
+    if isinstance(k, int) and k <= k_block:
+        body(Step(0, k, None, not passes))
+        return
+    blocks = _blocks(b, k)
+
+    def block(t: Value, _: Sequence[Value]) -> None:
+        start = emit.times(b, t, BLOCK)
+        block_depth = least(b, emit.minus(b, k, start), BLOCK)
+
+        def part(k_low: Value, _: Sequence[Value]) -> None:
+            depth = least(b, emit.minus(b, block_depth, k_low), k_block)
+            place = emit.plus(b, start, k_low)
+            last: Value | bool = False
+            if not passes:
+                last = b.icmp_signed("==", emit.size(emit.plus(b, place, depth)), emit.size(k))
+                if not isinstance(blocks, int):
+                    last = b.and_(last, b.icmp_signed("==", blocks, I64(1)))
+            body(Step(place, depth, b.icmp_signed("==", k_low, I64(0)), last))
+
+        loop(b, 0, most(b, block_depth, 1), k_block, part)
+        if blocks != 1:
+            with b.if_then(b.icmp_signed("<", b.add(t, I64(1)), emit.size(blocks))):
+                merge_block(b, kernel, sums, t)
+
+    loop(b, 0, blocks, 1, block)
+
+
+def _finish_from_memory(b: Builder, k: Size, passes: bool, finish: Callable[[Size], None]) -> None:
+    """The pass over sums in memory, where it is needed; in registers they were finished already."""
+    blocks = _blocks(b, k)
+    if passes:
+        finish(blocks)
+    elif not isinstance(blocks, int):
+        with b.if_then(b.icmp_signed(">", blocks, I64(1))):
+            finish(blocks)
+
+
+def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Size:
+    """Where B(k_start, first column of the panel) lies, in elements from `right`."""
+    contraction, plan = kernel.contraction, kernel.plan
+    if plan.right is RightLayout.PREPACKED:
+        return emit.plus(b, packed_start(b, kernel, panel), emit.times(b, k_start, panel.vectors * plan.lanes))
+    return emit.plus(b, emit.times(b, k_start, contraction.b_k), emit.times(b, panel.column, contraction.b_column))

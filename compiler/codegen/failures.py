@@ -1,0 +1,75 @@
+"""Errors of native code as exceptions, in the words that both engines share."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from shapescript.compiler.codegen.lowering import Site
+from shapescript.compiler.codegen.pointers import Array, bytes_at, tensor_at
+from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.nodes import Function, Op
+from shapescript.compiler.ir.types import ModelType, TensorType
+from shapescript.compiler.ops.protocol import (
+    ExecutionError,
+    inexact_axis,
+    integer_division,
+    label_out_of_range,
+    no_batches,
+    not_finite_gradient,
+    not_finite_loss,
+    reduction_of_nothing,
+)
+
+NO_STEP = -1
+
+
+def failure(function: Function, site: Site, details: Sequence[int]) -> ExecutionError:
+    """The exception for a site at which native code left, with its details as int64."""
+    op = site.op
+    match site.kind:
+        case "inexact axis":
+            return inexact_axis(f"axis {site.data[0]}: {details[0]} is not a multiple of {details[1]}", function.span)
+        case "negative axis":
+            return inexact_axis(f"axis {site.data[0]} would have {details[0]} elements", function.span)
+    assert op is not None
+    match site.kind:
+        case "integer division":
+            return integer_division(op, details[0], details[1])
+        case "no batches":
+            return no_batches(op, details[0], details[1], bool(details[2]))
+        case "label":
+            return label_out_of_range(op, details[0], details[1], details[2])
+        case "reduction of nothing":
+            return reduction_of_nothing(op)
+    assert site.kind == "not finite", site.kind
+    return _not_finite(op, details)
+
+
+def _not_finite(op: Op, details: Sequence[int]) -> ExecutionError:
+    """details: the step or NO_STEP; the address of what was checked, for a number its bits as f64; how many elements it has."""
+    step = None if details[0] == NO_STEP else details[0]
+    tensors = list(_checked(op, details[1], details[2]))
+    name, values = next((tensor for tensor in tensors if not np.isfinite(tensor[1]).all()), tensors[0])
+    if op.attributes.get("what") == "loss":
+        return not_finite_loss(op, next((float(value) for value in values if not np.isfinite(value)), math.nan), step)
+    return not_finite_gradient(op, name, step)
+
+
+def _checked(op: Op, where: int, count: int) -> Iterator[tuple[str, Array]]:
+    (operand,) = op.operands
+    match operand.type:
+        case ModelType():
+            layout = flat_layout(operand.type)
+            for part in layout.leaves:
+                if part.leaf.type.element.is_float:
+                    yield part.leaf.name, tensor_at(where + part.offset, part.leaf.type.element, (part.count,))
+        case TensorType(_, ()):
+            yield operand.hint or "the tensor", np.array(struct.unpack("<d", struct.pack("<q", where)))
+        case TensorType(element, _):
+            yield operand.hint or "the tensor", tensor_at(where, element, (count,))
+
+
+

@@ -1,0 +1,143 @@
+"""Reductions over any axes, by the kernels of reductions.py: along rows, down columns, or one element at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_columns, emit_arg_extreme_run
+from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Value, at, is_float, load, store
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
+from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, dense_strides, emit_loops, merged, step
+from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run, reduce_strided
+from shapescript.compiler.codegen.reductions_columns import reduce_columns
+from shapescript.compiler.codegen.sizes import SizeValues
+from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
+from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.passes.plan import has_storage
+
+NUMBER_BYTES = 64
+
+
+@lowers("sum", "mean", "max", "min", "argmax", "argmin")
+def _reduction(low: Lowering, op: Op) -> None:
+    b, (operand,) = low.b, op.operands
+    kind, positions = result_type(operand), tuple(op.attributes["positions"])
+    if op.name != "sum":
+        count = low.size(product(kind.axes[place] for place in positions))
+        if not isinstance(count, int) or count == 0:
+            low.fail_if(b.icmp_signed("==", emit.size(count), I64(0)), Site("reduction of nothing", op))
+    if not has_storage(operand):
+        low.define(op.result, low.number(operand) if not op.name.startswith("arg") else I64(0))
+        return
+    names = SizeArguments()
+    nest = _ReductionNest(op.name, MEMORY_TYPES[kind.element], low.target, *_axes(names.names(kind.axes), positions))
+    sizes = [emit.size(low.size(size)) for size in names.run_time]
+
+    def call(target: Value) -> None:
+        arguments = [low.pointer(operand), target, *sizes]
+        key = (nest.kind, nest.element, nest.axes, nest.reduced)
+        low.shared("reduction", key, arguments, lambda b, given: nest.emit(b, given[0], given[1], names.values(given)))
+
+    if has_storage(op.result):
+        call(low.pointer(op.result))
+        return
+    with low.scratch(NUMBER_BYTES) as scratch:
+        call(scratch)
+        low.define(op.result, low.load_number(scratch, result_type(op.result).element))
+
+
+def _axes(axes: Sequence[Size], positions: Sequence[int]) -> tuple[tuple[Axis, ...], tuple[bool, ...]]:
+    """The operand's axes, neighbours of one sort merged, with strides of operand and result; and which are reduced."""
+    kept = [place for place in range(len(axes)) if place not in positions]
+    of_result = dict(zip(kept, dense_strides([axes[place] for place in kept]), strict=True))
+    found: list[Axis] = []
+    reduced: list[bool] = []
+    for place, (size, stride) in enumerate(zip(axes, dense_strides(axes), strict=True)):
+        axis = Axis(size, (stride, of_result.get(place, ZERO)))
+        if size == ONE:
+            continue
+        if reduced and reduced[-1] == (place in positions):
+            (found[-1],) = merged([found[-1], axis])
+        else:
+            found.append(axis)
+            reduced.append(place in positions)
+    return tuple(found), tuple(reduced)
+
+
+@dataclass(frozen=True)
+class _ReductionNest:
+    """Neighbouring axes are of different sorts: loops over those that are kept, around what reduces the others."""
+
+    kind: str
+    element: ElementType
+    target: Target
+    axes: tuple[Axis, ...]
+    reduced: tuple[bool, ...]
+
+    def emit(self, b: Builder, source: Value, result: Value, sizes: SizeValues) -> None:
+        kept = [axis for axis, is_reduced in zip(self.axes, self.reduced, strict=True) if not is_reduced]
+        summed = [axis for axis, is_reduced in zip(self.axes, self.reduced, strict=True) if is_reduced]
+        count = sizes.of(b, product(axis.size for axis in summed))
+        if self.reduced and not self.reduced[-1] and len(summed) == 1:
+            columns = kept.pop()
+            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._columns(b, source, result, offsets, sizes, count, columns))
+        elif len(summed) <= 1:
+            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._run(b, source, result, offsets, count))
+        else:
+            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._strided(b, source, result, offsets, sizes, summed, count))
+
+    def _columns(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, rows: emit.Size, columns: Axis) -> None:
+        """One reduced axis with adjacent kept elements behind it."""
+        width, start, target = sizes.of(b, columns.size), at(b, source, offsets[0], self.element), self._result_at(b, result, offsets[1])
+        if self.kind.startswith("arg"):
+            emit_arg_extreme_columns(b, self.kind, self.element, start, target, rows, width)
+            return
+
+        def produce(b: Builder, row: Value, column: Value, mask: Value | None) -> list[Value]:
+            place = b.add(b.mul(row, emit.size(width)), column)
+            return [load(b, at(b, start, place, self.element), self.element, self.target.vector_bytes // emit.element_bytes(self.element), mask)]
+
+        def finish(b: Builder, values: Sequence[Value], column: Value, mask: Value | None) -> None:
+            store(b, self._finished(b, values[0], rows), at(b, target, column, self.element), mask)
+
+        reduce_columns(b, self.target, [Reduction(self._name, self.element)], rows, width, produce, finish)
+
+    def _run(self, b: Builder, source: Value, result: Value, offsets: Offsets, count: emit.Size) -> None:
+        """Adjacent elements, or one."""
+        start, target = at(b, source, offsets[0], self.element), self._result_at(b, result, offsets[1])
+        if self.kind.startswith("arg"):
+            store(b, emit_arg_extreme_run(b, self.kind, self.element, start, count), target)
+            return
+        (value,) = reduce_run(b, [Reduction(self._name, self.element)], count, loaded(start, self.element))
+        store(b, self._finished(b, value, count), target)
+
+    def _strided(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis], count: emit.Size) -> None:
+        def produce(b: Builder, indices: Sequence[Value]) -> list[Value]:
+            place = offsets[0]
+            for index, axis in zip(indices, summed, strict=True):
+                place = step(b, place, index, sizes.of(b, axis.strides[0]))
+            return [load(b, at(b, source, place, self.element), self.element)]
+
+        reduction = Reduction(self._name, self.element)
+        (value,) = reduce_strided(b, [reduction], [sizes.of(b, axis.size) for axis in summed], produce)
+        store(b, self._finished(b, value, count), self._result_at(b, result, offsets[1]))
+
+    @property
+    def _name(self) -> str:
+        return "sum" if self.kind == "mean" else self.kind
+
+    def _result_at(self, b: Builder, result: Value, offset: emit.Size) -> Value:
+        return at(b, result, offset, I64 if self.kind.startswith("arg") else self.element)
+
+    def _finished(self, b: Builder, value: Value, count: emit.Size) -> Value:
+        """A mean divides by the count, rounded to the element type."""
+        if self.kind != "mean":
+            return value
+        assert is_float(self.element)
+        return b.fdiv(value, emit.like(b, b.sitofp(emit.size(count), self.element), value.type))
+
+

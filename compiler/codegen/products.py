@@ -1,0 +1,164 @@
+"""Contractions, plain and with an epilogue of elementwise work, by the register-tiled product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.contraction import BatchAxis, Contraction, Epilogue, emit_contraction, scratch_bytes
+from shapescript.compiler.codegen.dropout import region_masks
+from shapescript.compiler.codegen.elements import is_short, region_key
+from shapescript.compiler.codegen.elementwise import ElementwiseKernel, emit_kernel
+from shapescript.compiler.codegen.emit import Value
+from shapescript.compiler.codegen.epilogues import RegionEpilogue
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
+from shapescript.compiler.codegen.nests import SizeArguments, placed_strides
+from shapescript.compiler.codegen.product_axes import A, B, C, Groups, Operand, ProductAxes, group, packed_letters, product_axes, unmerged
+from shapescript.compiler.ir import nodes
+from shapescript.compiler.ir.nodes import Block, Op, free_values
+from shapescript.compiler.ir.sizes import ONE, ZERO, Size, number, product
+from shapescript.compiler.ir.types import TensorType
+from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.passes.plan import has_storage
+
+NUMBER_BYTES = 64  # of scratch, for an operand or result without axes
+
+
+@lowers("contraction")
+def _contraction(low: Lowering, op: Op) -> None:
+    element = nodes.Value(TensorType(result_type(op.result).element))
+    _Product(low, op, Block((element,), (), (element,)), (), ()).lower()
+
+
+@lowers("fused_contraction")
+def _fused_contraction(low: Lowering, op: Op) -> None:
+    _Product(low, op, op.regions[0], op.operands[2:], tuple(map(tuple, op.attributes["maps"]))).lower()
+
+
+Evaluate = Callable[[Size], emit.Size]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A product's axes, with sizes and strides by the names of a kernel's arguments."""
+
+    element: emit.ElementType
+    axes: ProductAxes
+
+    def contraction(self, value: Evaluate) -> Contraction:
+        rows, columns, summed = self.axes.rows, self.axes.columns, self.axes.summed
+        strides = (rows.strides[A], summed.strides[A], summed.strides[B], columns.strides[B], rows.strides[C])
+        a_row, a_k, b_k, b_column, c_row = (value(stride) for stride in strides)
+        return Contraction(self.element, value(rows.size), value(columns.size), value(summed.size), a_row, a_k, b_k, b_column, c_row)
+
+    def batch(self, value: Evaluate) -> list[BatchAxis]:
+        return [BatchAxis(value(axis.size), *(value(axis.strides[place]) for place in (A, B, C))) for axis in self.axes.batch]
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether the result's columns follow each other, as the kernel stores them."""
+        return self.axes.columns.size == ONE or self.axes.columns.strides[C] == ONE
+
+
+class _Product:
+    """One contraction of the program. `region` is what becomes of its elements, `extras` what it reads beside them."""
+
+    def __init__(self, low: Lowering, op: Op, region: Block, extras: Sequence[nodes.Value], maps: Sequence[tuple[int, ...]]) -> None:
+        self.low, self.op, self.region = low, op, region
+        self.left, self.right, self.out = (tuple(op.attributes[name]) for name in ("left", "right", "out"))
+        self.names, self.sizes = SizeArguments(), dict[int, Size]()
+        for letters, operand in zip((self.left, self.right), op.operands, strict=False):
+            self.sizes |= {letter: self.names.name(axis) for letter, axis in zip(letters, result_type(operand).axes, strict=True)}
+        parameters = region.parameters[1:]
+        self.varying = [(extra, p, positions) for extra, p, positions in zip(extras, parameters, maps, strict=True) if positions]
+        self.inputs = {value: low.number(value) for value in free_values(region)}
+        self.inputs |= {p: low.number(extra) for extra, p, positions in zip(extras, parameters, maps, strict=True) if not positions}
+        self.indexed = tuple(sorted({inner.attributes["position"] for inner in region.ops if inner.name == "iota"}))
+        space = [self.names.original(self.sizes[letter]) for letter in self.out]
+        self.masks = region_masks(low, region, self.inputs, space)
+
+    def lower(self) -> None:
+        groups = group(self.left, self.right, self.out, self.sizes)
+        with ExitStack() as scratches:
+            left, right = (self._operand(place, groups, scratches) for place in range(2))
+            a, b = (right, left) if groups.swapped else (left, right)
+            axes = product_axes(a[0], b[0], Operand(self.out), self._others(), groups, self.sizes)
+            targets = [low_pointer for result in self.op.results if (low_pointer := self._target(result, scratches)) is not None]
+            self._emit(axes, a[1], b[1], targets)
+            numbers = [result for result in self.op.results if not has_storage(result)]
+            for result, target in zip(numbers, targets if numbers else (), strict=True):
+                self.low.define(result, self.low.load_number(target, result_type(result).element))
+
+    def _operand(self, place: int, groups: Groups, scratches: ExitStack) -> tuple[Operand, Value]:
+        low, value, operand = self.low, self.op.operands[place], Operand((self.left, self.right)[place])
+        if not has_storage(value):
+            pointer = scratches.enter_context(low.scratch(NUMBER_BYTES))
+            low.store_number(low.number(value), pointer)
+            return operand, pointer
+        if not unmerged(operand, groups, self.sizes):
+            return operand, low.pointer(value)
+        letters = packed_letters(operand, groups, is_a=(place == 0) != groups.swapped)
+        order = [operand.letters.index(letter) for letter in letters]
+        return Operand(letters), scratches.enter_context(_reordered(low, value, order))
+
+    def _target(self, result: nodes.Value, scratches: ExitStack) -> Value | None:
+        if not has_storage(result):
+            return scratches.enter_context(self.low.scratch(NUMBER_BYTES))
+        return self.low.pointer(result) if self.low.has_place(result) else None
+
+    def _others(self) -> list[Mapping[int, Size]]:
+        """Strides along the result's letters of what the region reads, and of the indices that it uses."""
+        rank, axes = len(self.out), [self.sizes[letter] for letter in self.out]
+        strides = [placed_strides([axes[place] for place in positions], positions, rank) for _, _, positions in self.varying]
+        strides += [[ONE if place == position else ZERO for place in range(rank)] for position in self.indexed]
+        return [dict(zip(self.out, tensor, strict=True)) for tensor in strides]
+
+    def _emit(self, axes: ProductAxes, a: Value, b: Value, targets: Sequence[Value]) -> None:
+        low, region = self.low, self.region
+        shape = _Shape(MEMORY_TYPES[result_type(self.op.operands[0]).element], axes)
+        stored = tuple(not has_storage(result) or low.has_place(result) for result in self.op.results)
+        first = MEMORY_TYPES[result_type(self.op.results[0]).element]
+        returns_first = stored[0] and shape.stores_rows and first == shape.element
+        epilogue = RegionEpilogue(region, axes, self.names, stored, tuple(p for _, p, _ in self.varying), self.indexed, tuple(self.masks),
+                                  tuple(self.inputs), returns_first)
+        is_plain = not region.ops and returns_first and len(stored) == 1
+        inline = is_short(region)
+
+        def at_call(size: Size) -> emit.Size:
+            return low.size(self.names.original(size))
+
+        captured = [*targets, *(low.pointer(extra) for extra, _, _ in self.varying),
+                    *(part for mask in self.masks.values() for part in (mask.pointer, mask.scale, mask.active)), *self.inputs.values(),
+                    *(emit.size(low.size(size)) for size in self.names.run_time)]
+        bytes_needed = scratch_bytes(low.target, shape.contraction(at_call), low.b, epilogue=None if is_plain else Epilogue(epilogue.emit, (), inline))
+
+        def body(b: emit.Builder, given: Sequence[Value]) -> None:
+            left, right, scratch, *rest = given
+            values = self.names.values(given)
+
+            def here(size: Size) -> emit.Size:
+                return values.of(b, size)
+
+            finish = None if is_plain else Epilogue(epilogue.emit, tuple(rest), inline)
+            emit_contraction(b, low.target, shape.contraction(here), left, right, rest[0], scratch, epilogue=finish, batch=shape.batch(here))
+
+        with low.scratch(bytes_needed) as scratch:
+            order = {value: place for place, value in enumerate((*region.parameters, *self.inputs))}
+            used = tuple(order[value] for value in (*epilogue.varying, *epilogue.uniform))
+            key = (shape.element, axes, stored, used, self.indexed, region_key(region, free_values(region)))
+            low.shared("product", key, [a, b, scratch, *captured], body)
+
+
+@contextmanager
+def _reordered(low: Lowering, value: nodes.Value, order: Sequence[int]) -> Iterator[Value]:
+    """A tensor's elements, in scratch, in another order of its axes."""
+    kind = result_type(value)
+    copy = TensorType(kind.element, tuple(kind.axes[axis] for axis in order))
+    element = nodes.Value(TensorType(kind.element))
+    positions = tuple(order.index(axis) for axis in range(kind.rank))
+    kernel = ElementwiseKernel(copy.axes, (value,), (positions,), Block((element,), (), (element,)), (nodes.Value(copy),))
+    with low.scratch(low.size(product(kind.axes) * number(kind.element.bytes))) as pointer:
+        emit_kernel(low, kernel, [low.pointer(value)], [pointer])
+        yield pointer
