@@ -10,9 +10,11 @@ from pathlib import Path
 from shapescript.compiler.check.checker import check_file
 from shapescript.compiler.check.program import Program
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
+from shapescript.compiler.diagnostics.width import bounded
 from shapescript.runtime.host_numbers import checked_int
 
 LARGEST_DIM = 2**48
+LONGEST_REASON = 300
 
 
 def check(path: str | os.PathLike[str], dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
@@ -37,4 +39,4 @@ def stage(name: str, span: Span | None = None) -> Iterator[None]:
     except (CompileError, InternalError, MemoryError):
         raise
     except Exception as error:
-        raise InternalError(name, f"{type(error).__name__}: {error}", span) from error
+        raise InternalError(name, bounded(f"{type(error).__name__}: {error}", LONGEST_REASON), span) from error

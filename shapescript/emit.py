@@ -37,7 +37,7 @@ def emitted(name: str, file: Path, checked: Program | None, key: str) -> str:
 
 
 def _native(name: str, checked: Program, key: str) -> str:
-    from shapescript.compiler.codegen.program import assembly, llvm_ir
+    from shapescript.compiler.codegen.program import assembly, llvm_text
     from shapescript.compiler.codegen.target import host
     from shapescript.compiler.passes.pipeline import compile_entry
 
@@ -46,7 +46,7 @@ def _native(name: str, checked: Program, key: str) -> str:
     with stage("passes", span):
         function = compile_entry(checked.module, key, {})
     with stage("codegen", span):
-        return (llvm_ir if name == "llvm" else assembly)(function, host())
+        return (llvm_text if name == "llvm" else assembly)(function, host())
 
 
 def _tree(file: Path) -> str:

@@ -44,6 +44,7 @@ class Frame:
         self.error: BaseException | None = None
         self.arena: Arena | None = None
         self.polled = 0.0
+        self.serves = True
         self._answers = self._serve()
         next(self._answers)
         self._callback = Callback(self._answers.send)
@@ -71,15 +72,18 @@ class Frame:
     def _serve(self) -> Generator[int, int, None]:
         """Answers one request after another. A generator, because an interrupt that arrives while native code runs is raised where Python
         goes on: here that is inside the `try`, in a function it would be before its first statement."""
-        while True:
-            try:
-                while True:
-                    self._answer((yield 0))
-                    self.words[Word.ANSWERED] = 1
-            except GeneratorExit:
-                return
-            except BaseException as error:  # native code ends the call; it is raised again when that has returned
-                self.error = error
+        try:
+            while True:
+                try:
+                    while True:
+                        self._answer((yield 0))
+                        self.words[Word.ANSWERED] = 1
+                except GeneratorExit:
+                    return
+                except BaseException as error:  # native code ends the call; it is raised again when that has returned
+                    self.error = error
+        finally:
+            self.serves = False
 
     def _answer(self, request: int) -> None:
         if request == POLL:

@@ -87,7 +87,7 @@ def _copy_panel(b: Builder, kernel: Kernel, panel: Panel, source: Value, packed:
 
 
 def _transposer(module: Any, element: ElementType, lanes: int) -> Any:
-    """transpose(source, packed, column stride, depth, width, last): packed[k * width + c] = source[c * stride + k] for a vector of columns c.
+    """transpose(source, packed, stride, depth, width, last): packed[k * width + c] = source[c * stride + k] for one vector of columns c.
 
     A function of its own for all products: a transposed square of vectors is more code than a product's tile. Columns past the last one
     repeat it. Rows of `packed` are written up to depth rounded up to lanes.

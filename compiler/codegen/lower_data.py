@@ -25,7 +25,7 @@ from shapescript.compiler.ops.host import dataset_of
 KIND, SEED, DRAWS = range(3)  # words of a mode's block
 UNROLLED_VECTORS = 8  # of an example, copied without a loop
 
-_PASS = permutation.feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + turn, U32) for turn in range(permutation.ROUNDS)])
+_PASS = permutation.feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + turn, U32) for turn in range(permutation.KEYS)])
 
 
 @lowers("mode_draw")
@@ -76,7 +76,7 @@ def _emit_rows(b: Builder, arguments: Sequence[Value]) -> None:
     rows, n, seed, k, start, count = arguments
     half = _half_bits(b, n)
     words = emit_run(b, stream(b, seed, Domain.ORDER, k), I64(0))
-    keys = [splat(b, b.extract_element(words[turn % GROUP_WORDS], I32(turn // GROUP_WORDS)), LANES) for turn in range(permutation.ROUNDS)]
+    keys = [splat(b, b.extract_element(words[turn % GROUP_WORDS], I32(turn // GROUP_WORDS)), LANES) for turn in range(permutation.KEYS)]
     halves, limit, last = splat(b, half, LANES), splat(b, n, LANES), splat(b, b.sub(n, I64(1)), LANES)
 
     def turn(i: Value, _: Sequence[Value]) -> None:

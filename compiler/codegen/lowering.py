@@ -118,7 +118,7 @@ class Lowering:
     def _base(self, location: Location) -> Value:
         match location.storage:
             case ParameterStorage(index):
-                return self._at_entry(Location(location.storage), self.layout_parameter(index))
+                return self._at_entry(Location(location.storage), self.parameter_word(index))
             case ResultStorage(index):
                 return self._at_entry(Location(location.storage), self.layout.first_result + index)
             case Borrowed(value):
@@ -126,7 +126,7 @@ class Lowering:
             case _:
                 return self.slots[location.storage.slot]
 
-    def layout_parameter(self, index: int) -> int:
+    def parameter_word(self, index: int) -> int:
         return self.layout.first_symbol - self.layout.parameters + index
 
     def _at_entry(self, storage: Location, index: int) -> Value:
@@ -181,15 +181,21 @@ class Lowering:
         with self.b.if_then(self.b.not_(answered), likely=False):
             self.leave(HOST_FAILED)
 
+    def clock(self) -> Value:
+        """The time, in ticks of a counter that goes on while nothing runs."""
+        name = "llvm.readcyclecounter" if self.target.is_x86 else "llvm.readsteadycounter"
+        known = self.module.globals.get(name)
+        return self.b.call(known if known is not None else ir.Function(self.module, ir.FunctionType(I64, []), name), [])
+
+    def set_deadline(self, now: Value) -> None:
+        store_word(self.b, self.b.add(now, load_word(self.b, self.context, Word.BUDGET)), self.context, Word.DEADLINE)
+
     def poll(self) -> None:
         """Let the host look for interruptions if it is time."""
-        b = self.b
-        clock = "llvm.readcyclecounter" if self.target.is_x86 else "llvm.readsteadycounter"
-        known = self.module.globals.get(clock)
-        now = b.call(known if known is not None else ir.Function(self.module, ir.FunctionType(I64, []), clock), [])
+        b, now = self.b, self.clock()
         with b.if_then(b.icmp_signed(">", now, load_word(b, self.context, Word.DEADLINE)), likely=False):
             answered = ask(b, self.target, self.context, I64(POLL))
-            store_word(b, b.add(now, load_word(b, self.context, Word.BUDGET)), self.context, Word.DEADLINE)
+            self.set_deadline(now)
             with b.if_then(b.not_(answered), likely=False):
                 self.leave(HOST_FAILED)
 
@@ -234,6 +240,18 @@ class Lowering:
         return self.b.call(known, arguments)
 
 
+@dataclass(frozen=True)
+class _FunctionAt:
+    """A function whose address is a value, as llvmlite's `call` wants one: its own typed pointers are gone from LLVM."""
+
+    address: Any
+    function_type: ir.FunctionType
+
+    def get_reference(self) -> str:
+        reference: str = self.address.get_reference()
+        return reference
+
+
 def ask(b: Builder, target: Target, context: Value, request: Value) -> Value:
     """Call back into Python; gives whether it came to its end (I1). It sets the floating-point environment again: Python may have
     called what changes it."""
@@ -243,9 +261,8 @@ def ask(b: Builder, target: Target, context: Value, request: Value) -> Value:
         fn.attributes.add("noinline")
         words, wanted = fn.args
         store_word(inner, I64(0), words, Word.ANSWERED)
-        callback: Any = load_address(inner, words, Word.CALLBACK)
-        callback.function_type = ir.FunctionType(I64, [I64])
-        inner.call(callback, [wanted])
+        callback = load_address(inner, words, Word.CALLBACK)
+        inner.call(_FunctionAt(callback, ir.FunctionType(I64, [I64])), [wanted])
         environment.enter(inner, target)
         inner.ret(inner.icmp_signed("!=", load_word(inner, words, Word.ANSWERED), I64(0)))
     return b.call(fn, [context, request])

@@ -6,6 +6,7 @@ one value for each from `produce`. The element index runs row-major over the red
 
     reduce_run       elements follow each other (or `produce` can make 16 at a time): over the last axes of a row
     reduce_strided   any reduced axes, one element at a time: correct everywhere, not fast
+    reductions_runs.reduce_runs         over several axes, the last one's elements adjacent, with kept axes between them
     reductions_columns.reduce_columns   over the first axes, for adjacent kept elements: sums of a matrix's columns
 
 A sum of nothing is +0.0. max and min of nothing have no value: the caller makes it an error (they would give an infinity here).

@@ -14,7 +14,7 @@ from shapescript.compiler.diagnostics.width import ELLIPSIS, bounded, columns, s
 
 LONGEST_MESSAGE = 2000
 LONGEST_PATH = 300
-LONGEST_EXCERPT = 120  # columns of a source line that are shown
+LONGEST_EXCERPT = 120  # columns of a source line that are shown; a mark that takes none counts as one
 CONTEXT = 30  # columns shown before a place in a line that is too long
 MOST_LABELS = 8
 MOST_DIAGNOSTICS = 100
@@ -88,17 +88,21 @@ def excerpt_of(span: Span) -> Excerpt:
     start = min(span.start - source.line_start(line), len(text))
     end = min(max(span.end - source.line_start(line), start), len(text))
     first = 0
-    if columns(printable(text[:start])) + columns(printable(text[start:end])) > LONGEST_EXCERPT:
+    if sum(room_of(character) for character in text[:end]) > LONGEST_EXCERPT:
         first = max(0, start - CONTEXT)
     last = first
     room = LONGEST_EXCERPT
     while last < len(text) and room > 0:
-        room -= columns(visible(text[last]))
+        room -= room_of(text[last])
         last += 1
     before = (ELLIPSIS if first else "") + printable(text[first:start])
     marked = printable(text[start : min(end, last)])
     after = printable(text[min(end, last) : last]) + (ELLIPSIS if last < len(text) else "")
     return Excerpt(before + marked + after, columns(before), max(columns(marked), 1))
+
+
+def room_of(character: str) -> int:
+    return max(columns(visible(character)), 1)
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ from shapescript.compiler.ir.nodes import Op, Value, free_values
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.table import entry
-from shapescript.compiler.passes.fusion_access import Access, Accesses, identity, is_elementwise, point_reads
+from shapescript.compiler.passes.fusion_access import Access, Accesses, identity, is_elementwise, is_register, point_reads
 from shapescript.compiler.passes.symbols import mentions, rows_bound
 
 MOST_MEMBERS = 64
@@ -65,7 +65,7 @@ class Schedule:
     def _add_elementwise(self, op: Op) -> None:
         own = identity(op.result)
         reads = set(point_reads(op, self.accesses))
-        inputs = self._makers(access.source for access in reads) | self._binders(op)
+        inputs = self._makers([*(access.source for access in reads), *filter(is_register, op.operands)]) | self._binders(op)
         alone = Group([op], result_type(op.result).axes, inputs, reads)
         makers = self._latest_first(self.maker[access.source] for access in reads if access.source in self.maker and access.map == own)
         sharers = self._latest_first(group for access in reads if access.map for group in self.readers.get(access, ()))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shapescript.compiler.ir.nodes import Op, Value, free_values
 from shapescript.compiler.ops.table import entry
-from shapescript.compiler.passes.fusion_access import Accesses, is_elementwise, point_reads
+from shapescript.compiler.passes.fusion_access import Accesses, is_elementwise, is_register, point_reads
 from shapescript.compiler.passes.fusion_groups import Group
 
 Reader = tuple[Group, Op] | None    # None: the block yields it
@@ -41,6 +41,7 @@ class Uses:
         """What the operation reads, through broadcasts and transposes where it is fused."""
         if is_elementwise(op):
             yield from (access.source for access in point_reads(op, self.accesses))
+            yield from filter(is_register, op.operands)    # constants are no reads, but an operation left as it is has them as operands
         else:
             yield from op.operands
             for region in op.regions:

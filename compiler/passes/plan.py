@@ -182,7 +182,7 @@ class _Planner:
     def _made(self, block: Block) -> Iterator[tuple[Value, int]]:
         """The storages that begin in the block, and the number of the operation that does."""
         for value in block.parameters:
-            if self._is_new(value):
+            if value in self.places and self._is_new(self.places[value].root):
                 yield value, -1
         for index, op in enumerate(block.ops):
             for value in op.results:

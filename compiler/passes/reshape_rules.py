@@ -209,8 +209,14 @@ def _split_letters(op: Op, index: int, source: Value, parts: Sequence[Segment], 
     if other_axes != result_type(other).axes:
         other = b.op("reshape", other, axes=other_axes)
     operands = (source, other) if index == 0 else (other, source)
-    product_ = b.op("contraction", *operands, left=spelled["left"], right=spelled["right"], out=spelled["out"])
-    return b.op("reshape", product_, axes=result_type(op.result).axes)
+    left, right, out = (renumbered(spelled[name], spelled["left"] + spelled["right"]) for name in ("left", "right", "out"))
+    return b.op("reshape", b.op("contraction", *operands, left=left, right=right, out=out), axes=result_type(op.result).axes)
+
+
+def renumbered(letters: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """The letters as their places in an order of all letters."""
+    places = {letter: place for place, letter in enumerate(dict.fromkeys(order))}
+    return tuple(places[letter] for letter in letters)
 
 
 RULES = (_two_reshapes, _elementwise, _reshaped_broadcast, _broadcast_reshape, _reduction, _contraction)

@@ -1,9 +1,10 @@
 """The same program with less to do: known numbers, cheaper ways to say things, common subexpressions, dead code, invariants out of loops.
 
 One walk in program order renames operands, applies the local rules (`rules.py`, `model_rules.py`, `reshape_rules.py`) and looks every pure
-operation up among those already made in this block and the blocks around it. What a loop computes anew each time from values outside of it
-moves before the loop, but for broadcasts and `iota` with axes, which cost nothing where they are fused and storage where they are not. Walks
-are repeated until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a check of what was checked.
+operation up among those already made in this block and the blocks around it. What a loop computes anew each time from values outside of
+it moves before the loop, but for broadcasts and `iota` with axes, which cost nothing where they are fused and storage where they are not.
+Walks are repeated until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a check of what has been
+checked already.
 """
 from __future__ import annotations
 

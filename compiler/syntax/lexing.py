@@ -49,7 +49,7 @@ def lex(lark: Lark, source: Source, start: int, end: int) -> list[Token]:
         text = "\n" + text[1:]  # an empty line: takes as much room, and what follows begins at the margin
     try:
         state = lark.parse_interactive(text)  # Lark.lex would build a lexer anew at each call
-        tokens = list(state.lexer_thread.lex(state.parser_state))
+        tokens = list(state.lexer_thread.lex(state.parser_state))  # type: ignore[no-untyped-call]
     except UnexpectedCharacters as error:
         raise ReadError(explain_character(source, start + (error.pos_in_stream or 0))) from None
     if start:

@@ -4,11 +4,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.diagnostics.model import Source, Span
-from shapescript.compiler.ir.nodes import Block, Function, Module, Value
+from shapescript.compiler.ir.nodes import Function, Module, Value
 from shapescript.compiler.ir.sizes import Size, Symbol, dim, fresh, of
 from shapescript.compiler.ir.types import (
-    BOOL,
-    FLOAT,
     INT,
     MODE,
     SINK,
@@ -46,7 +44,8 @@ def i64(*axes: Size) -> TensorType:
 
 
 def linear_type(inputs: Size, outputs: Size) -> ModelType:
-    return ModelType("Linear", "nn", (inputs, outputs), (Member("weight", f32(outputs, inputs), ZEROS), Member("bias", f32(outputs), ZEROS)))
+    members = (Member("weight", f32(outputs, inputs), ZEROS), Member("bias", f32(outputs), ZEROS))
+    return ModelType("Linear", "nn", (inputs, outputs), members)
 
 
 MLP = ModelType("Mlp", "main", (), (Member("hidden", linear_type(IN, HIDDEN)), Member("output", linear_type(HIDDEN, CLASSES))))
@@ -65,7 +64,8 @@ def function(name: str, parameters: Sequence[Value], builder: Builder, results: 
     return Function(name, tuple(dims), builder.block(parameters, [*results, *changed]), flags, len(results), at(1))
 
 
-def call(b: Builder, callee: str, operands: Sequence[Value], types: Sequence[Type], sizes: Sequence[tuple[Symbol, Size]] = ()) -> tuple[Value, ...]:
+def call(b: Builder, callee: str, operands: Sequence[Value], types: Sequence[Type],
+         sizes: Sequence[tuple[Symbol, Size]] = ()) -> tuple[Value, ...]:
     return b.emit("call", *operands, callee=callee, sizes=tuple(sizes), types=tuple(types))
 
 
@@ -129,7 +129,8 @@ def train_step(loss_: Function) -> Function:
     factor = b.convert(b.op("minimum", wanted, one), Element.F32)
     clipped = b.op("scale_model", gradient, factor, hint="g")
     b.span = at(10)
-    changed, state = b.emit("update", m, opt, clipped, b.float_constant(3e-4), b.constant(1.0, Element.F32), kind="AdamW", hints=["m", "opt"])
+    rate, factor = b.float_constant(3e-4), b.constant(1.0, Element.F32)
+    changed, state = b.emit("update", m, opt, clipped, rate, factor, kind="AdamW", hints=["m", "opt"])
     b.span = at(11)
     step = b.op("optimiser_step", state, hint="step")
     b.emit("write", sink, step, b.convert(value, Element.F64), norm, record="StepLogs", fields=("step", "loss", "grad_norm"))
@@ -193,11 +194,3 @@ def stack() -> tuple[Module, Symbol]:
     results = b.emit("for_list", m, x, regions=[body], path="blocks")
     deep = function("deep", [m, x], b, results, dims=[depth])
     return Module({"linear": linear_, "deep": deep}), depth
-
-
-def block(parameters: Sequence[Value], builder: Builder, yields: Sequence[Value], symbols: Sequence[Symbol] = ()) -> Block:
-    return builder.block(parameters, yields, symbols)
-
-
-__all__ = ["ADAMW", "BOOL", "CLASSES", "DIGIT", "FLOAT", "HIDDEN", "IN", "MLP", "at", "call", "f32", "function", "i64", "linear", "linear_type",
-           "stack", "stack_type", "train_mlp"]

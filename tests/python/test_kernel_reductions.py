@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from kernel_harness import ELEMENTS, TARGETS, Array, fenced, native, same_bytes
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import I64, PTR
+from shapescript.compiler.codegen.emit import F32, I64, PTR
 from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run, reduce_strided
 from shapescript.compiler.codegen.reductions_columns import Method, reduce_columns
+from shapescript.compiler.codegen.reductions_runs import reduce_runs
 from shapescript.compiler.codegen.target import Target
 
 each_target = pytest.mark.parametrize("level", TARGETS, ids=lambda level: level.name)
@@ -132,6 +133,34 @@ def test_any_axes_by_strides(level: Target, dtype: Any) -> None:
         out = np.zeros(shape[1], dtype)
         native(level, [PTR, PTR, I64], body)(fenced(values, True), out, shape[2])
         assert same_bytes(out, expected), shape
+
+
+@each_target
+@pytest.mark.parametrize("sizes", [(3, 5, 7), (0, 2, 3), (4, 3, 0), (40, 2, 120), (70, 1, 64), (1, 1, 1), (9, 2, 4099)], ids=str)
+def test_runs_with_gaps(level: Target, sizes: tuple[int, int, int]) -> None:
+    values = numbers(sizes, np.float32)
+    kept = values.transpose(1, 0, 2).reshape(sizes[1], sizes[0] * sizes[2])
+    kinds = [Reduction(kind, F32) for kind in ("sum", "max")]
+
+    def body(b: Any, arguments: Any) -> None:
+        source, out, n, length = arguments
+
+        def one(j: Any, _: Any) -> None:
+            def here(b: Any, indices: Any, i: Any, mask: Any) -> list[Any]:
+                run = b.mul(b.add(b.mul(indices[0], I64(sizes[1])), j), length)
+                return [emit.load(b, emit.at(b, source, b.add(run, i), F32), F32, 16, mask)] * 2
+
+            for place, value in enumerate(reduce_runs(b, kinds, [n, length], here)):
+                emit.store(b, value, emit.at(b, out, b.add(b.mul(j, I64(2)), I64(place)), F32))
+
+        emit.loop(b, 0, sizes[1], 1, one)
+
+    out = np.zeros((sizes[1], 2), np.float32)
+    for at_end in (False, True):
+        native(level, [PTR, PTR, I64, I64], body)(fenced(values, at_end), out, sizes[0], sizes[2])
+        assert same_bytes(out[:, 0].copy(), total(kept.T.copy()))
+        if kept.size:
+            assert same_bytes(out[:, 1].copy(), extremes(kept.T.copy())[0])
 
 
 def columns(

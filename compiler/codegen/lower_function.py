@@ -1,0 +1,113 @@
+"""A whole function as one native function: sizes and arguments at its start, moves and results at its end."""
+
+from __future__ import annotations
+
+
+from shapescript.compiler.codegen import (
+    emit,
+    lower_control,
+    lower_data,
+    lower_elements,
+    lower_host,
+    lower_models,
+    lower_reductions,
+    products,
+    rows,
+)
+from shapescript.compiler.codegen.arguments import argument_symbols
+from shapescript.compiler.codegen.block import check_sizes, lower_block, move
+from shapescript.compiler.codegen.context import ContextLayout, load_address, load_number, load_word, store_number, store_word
+from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, constant, load, store
+from shapescript.compiler.codegen.environment import emit_entry
+from shapescript.compiler.codegen.leaf_updates import each_vector
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
+from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.ir import nodes
+from shapescript.compiler.ir.nodes import Function
+from shapescript.compiler.ir.sizes import product
+from shapescript.compiler.ir.types import MODE, DatasetType, TensorType
+from shapescript.compiler.passes.plan import Location, ParameterStorage, ResultStorage, has_storage, plan_memory
+
+ENTRY = "shapescript_entry"
+RULE_MODULES = (lower_control, lower_data, lower_elements, lower_host, lower_models, lower_reductions, products, rows)  # importing them fills RULES
+
+LEFT = 1  # what the entry returns where native code left at a site; 0 otherwise
+
+
+def lower_function(function: Function, target: Target) -> Lowering:
+    """LLVM IR of the function, as `Lowering.module`, whose exported function ENTRY takes the address of a context."""
+    symbols = argument_symbols(function)
+    layout = ContextLayout(len(function.body.parameters), len(symbols), function.results)
+    low = Lowering(function, target, plan_memory(function), layout)
+    b = low.b
+    low.set_deadline(low.clock())
+    for place, symbol in enumerate(symbols):
+        low.sizes.bind(symbol, load_word(b, low.context, layout.first_symbol + place))
+    check_sizes(low)
+    for index, value in enumerate(function.body.parameters):
+        _define_parameter(low, value, index)
+    lower_block(low, function.body)
+    _finish(low)
+    b.ret(I64(0))
+    b.position_at_end(low.exit)
+    b.ret(I64(LEFT))
+    emit_entry(low.module, target, ENTRY, low.native)
+    return low
+
+
+def _define_parameter(low: Lowering, value: nodes.Value, index: int) -> None:
+    """A handle's object has its parameter's number."""
+    word = low.parameter_word(index)
+    match value.type:
+        case TensorType(element, ()):
+            low.define(value, load_number(low.b, low.context, word, element))
+        case DatasetType():
+            low.define(value, I64(index), load_address(low.b, low.context, word))
+        case _ if value.type == MODE:
+            low.define(value, I64(index), load_address(low.b, low.context, word))
+        case _ if not has_storage(value):
+            low.define(value, I64(index))
+
+
+def _finish(low: Lowering) -> None:
+    """Results to the caller, then the new values of `mut` parameters to their storages."""
+    function, yields = low.function, low.function.body.yields
+    for place, value in enumerate(yields[: function.results]):
+        _give(low, value, place)
+    changed = [index for index, mutable in enumerate(function.mutable) if mutable]
+    for index, value in zip(changed, yields[function.results :], strict=True):
+        if has_storage(value):
+            move(low, value, Location(ParameterStorage(index)))
+
+
+def _give(low: Lowering, value: nodes.Value, place: int) -> None:
+    b, word = low.b, low.layout.first_result + place
+    if has_storage(value):
+        target = Location(ResultStorage(place))
+        move(low, value, target)
+        if isinstance(value.type, TensorType) and value.type.element.is_float:
+            element = MEMORY_TYPES[value.type.element]
+            arguments = [low.address(target), emit.size(low.size(product(value.type.axes)))]
+            low.shared("canonical_nan", element, arguments, lambda b, given: _canonical(b, element, *given))
+    elif isinstance(value.type, TensorType):
+        number = low.number(value)
+        if value.type.element.is_float:
+            number = b.select(b.fcmp_unordered("uno", number, number), constant(float("nan"), number.type), number)
+        store_number(b, number, low.context, word)
+    else:
+        store_word(b, low.values[value][0], low.context, word)
+
+
+def _canonical(b: Builder, element: emit.ElementType, values: Value, count: Value) -> None:
+    """A NaN's sign and payload are not exact: in what is returned every NaN is the positive quiet one."""
+    nan = constant(float("nan"), emit.vector_of(element, LANES))
+
+    def vector(i: Value, mask: Value | None) -> None:
+        here = at(b, values, i, element)
+        value = load(b, here, element, LANES, mask)
+        store(b, b.select(b.fcmp_unordered("uno", value, value), nan, value), here, mask)
+
+    each_vector(b, count, vector)
+
+
+__all__ = ["ENTRY", "LEFT", "lower_function"]

@@ -1,0 +1,154 @@
+"""Cross entropy: the loss of each row and its probabilities in one walk over the logits, then the mean (ops/classification.py defines it)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen.elements import expression
+from shapescript.compiler.codegen.emit import I64, LANES, PTR, Builder, ElementType, Value, at, constant, load, splat, store
+from shapescript.compiler.codegen.leaf_updates import each_vector
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
+from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.reductions import Reduction, reduce_run
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import product
+from shapescript.compiler.ir.types import Element
+from shapescript.compiler.ops.build import result_type
+
+ALL_GOOD = -1  # where all labels are in range
+LOSS_BYTES = 64  # of scratch: the loss, and the label where it is a number
+
+
+@lowers("cross_entropy")
+def _cross_entropy(low: Lowering, op: Op) -> None:
+    b = low.b
+    logits, labels = op.operands
+    loss, probabilities = op.results
+    kind = result_type(logits)
+    classes, rows = kind.axes[-1], product(kind.axes[:-1])
+    names = SizeArguments()
+    count, width, element = names.name(rows), names.name(classes), kind.element
+    shape = _Rows(element, low.has_place(probabilities))
+    bytes_needed = emit.times(b, emit.round_up(b, low.size(rows), LANES), 2 * element.bytes)
+    label_pointer = low.pointer(labels) if kind.rank > 1 else None
+    with low.scratch(emit.plus(b, bytes_needed, LOSS_BYTES)) as scratch:
+        if label_pointer is None:  # one row: its label is a number
+            label_pointer = at(b, scratch, 8, emit.I8)
+            store(b, low.number(labels), label_pointer)
+        arguments = [low.pointer(logits), label_pointer, low.pointer(probabilities) if shape.keeps else ir.Constant(PTR, None), scratch,
+                     *(emit.size(low.size(size)) for size in names.run_time)]
+
+        def body(b: Builder, given: Sequence[Value]) -> Value:
+            sizes = names.values(given)
+            return shape.emit(b, given[0], given[1], given[2], given[3], sizes.of(b, count), sizes.of(b, width))
+
+        bad = low.shared("cross_entropy", (shape, count, width), arguments, body, I64)
+        found = b.icmp_signed("!=", bad, I64(ALL_GOOD))
+        label = load(b, b.select(found, at(b, label_pointer, bad, I64), scratch), I64)
+        many, wide = emit.size(low.size(rows)), emit.size(low.size(classes))
+        low.fail_if(found, Site("label", op), [bad, label, wide])
+        low.fail_if(b.icmp_signed("==", many, I64(0)), Site("reduction of nothing", op))
+        low.define(loss, low.load_number(scratch, element))
+
+
+
+
+
+class _Greatest(Reduction):
+    """max whose zeros' signs don't matter, since only differences to it are used."""
+
+    def combine(self, b: Builder, x: Value, y: Value) -> Value:
+        return b.select(b.or_(b.fcmp_ordered(">", x, y), b.fcmp_unordered("uno", x, x)), x, y)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The shared function. `keeps`: whether probabilities are wanted. Scratch: the loss, then each row's sum and its gap to the top."""
+
+    element: Element
+    keeps: bool
+
+    @property
+    def kind(self) -> ElementType:
+        return MEMORY_TYPES[self.element]
+
+    def emit(self, b: Builder, logits: Value, labels: Value, probabilities: Value, scratch: Value, rows: emit.Size, classes: emit.Size) -> Value:
+        """Returns the first row whose label is out of range, before anything is written, else ALL_GOOD."""
+        bad = _first_bad_label(b, labels, rows, classes)
+        with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
+            b.ret(bad)
+        sums = at(b, scratch, LOSS_BYTES, emit.I8)
+        gaps = at(b, sums, emit.round_up(b, rows, LANES), self.kind)
+
+        def row(r: Value, _: Sequence[Value]) -> None:
+            start = emit.times(b, r, classes)
+            total, gap = self._row(b, at(b, logits, start, self.kind), load(b, at(b, labels, r, I64), I64), at(b, probabilities, start, self.kind), classes)
+            store(b, total, at(b, sums, r, self.kind))
+            store(b, gap, at(b, gaps, r, self.kind))
+
+        emit.loop(b, 0, rows, 1, row)
+
+        def losses(b: Builder, i: Value, mask: Value | None) -> list[Value]:
+            total, gap = (load(b, at(b, values, i, self.kind), self.kind, LANES, mask) for values in (sums, gaps))
+            return [b.fsub(scalars.emit(b, expression("log", (self.element,)), [total]), gap)]
+
+        (total,) = reduce_run(b, [Reduction("sum", self.kind)], rows, losses)
+        store(b, b.fdiv(total, b.sitofp(emit.size(rows), self.kind)), scratch)
+        return I64(ALL_GOOD)
+
+    def _row(self, b: Builder, line: Value, label: Value, probabilities: Value, classes: emit.Size) -> tuple[Value, Value]:
+        """A row's sum of exponentials, and its label's logit less the greatest one."""
+        chosen = load(b, at(b, line, label, self.kind), self.kind)
+        (top,) = reduce_run(b, [_Greatest("max", self.kind)], classes,
+                            lambda b, i, mask: [load(b, at(b, line, i, self.kind), self.kind, LANES, mask)])
+        tops = splat(b, top, LANES)
+        in_registers = isinstance(classes, int) and classes < LANES
+        last: list[Value] = []
+
+        def powers(b: Builder, i: Value, mask: Value | None) -> list[Value]:
+            gap = b.fsub(load(b, at(b, line, i, self.kind), self.kind, LANES, mask), tops)
+            power = scalars.emit(b, expression("exp", (self.element,)), [gap])
+            last.append(power)
+            if self.keeps and not in_registers:
+                store(b, power, at(b, probabilities, i, self.kind), mask)
+            return [power]
+
+        (total,) = reduce_run(b, [Reduction("sum", self.kind)], classes, powers)
+        if self.keeps:
+            totals = splat(b, total, LANES)
+
+            def share(i: Value, mask: Value | None) -> None:
+                here = at(b, probabilities, i, self.kind)
+                power = last[0] if in_registers else load(b, here, self.kind, LANES, mask)
+                store(b, b.fdiv(power, totals), here, mask)
+
+            each_vector(b, classes, share)
+        return total, b.fsub(chosen, top)
+
+
+def _first_bad_label(b: Builder, labels: Value, rows: emit.Size, classes: emit.Size) -> Value:
+    limit = splat(b, emit.size(classes), LANES)
+    nothing = constant(0, emit.vector_of(emit.I1, LANES))
+
+    def outside(i: Value, mask: Value | None) -> Value:
+        return b.icmp_unsigned(">=", load(b, at(b, labels, i, I64), I64, LANES, mask), limit)
+
+    whole = emit.times(b, emit.quotient(b, rows, LANES), LANES)
+    (found,) = emit.loop(b, 0, whole, LANES, lambda i, found: [b.or_(found[0], outside(i, None))], [nothing])
+    mask = emit.lane_mask(b, emit.size(emit.minus(b, rows, whole)), LANES)
+    found = b.or_(found, b.and_(outside(emit.size(whole), mask), mask) if mask is not None else nothing)
+    any_bad = emit.lane_tree(b, found, b.or_)
+
+    def search() -> list[Value]:
+        def turn(r: Value, first: Sequence[Value]) -> list[Value]:
+            label = load(b, at(b, labels, r, I64), I64)
+            is_bad = b.and_(b.icmp_unsigned(">=", label, emit.size(classes)), b.icmp_signed("==", first[0], I64(ALL_GOOD)))
+            return [b.select(is_bad, r, first[0])]
+
+        return emit.loop(b, 0, rows, 1, turn, [I64(ALL_GOOD)])
+
+    (bad,) = emit.choose(b, any_bad, search, lambda: [I64(ALL_GOOD)])
+    return bad

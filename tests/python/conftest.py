@@ -1,0 +1,29 @@
+"""Golden files: `golden("name", text)` compares with golden/name.txt; `pytest --update-golden` writes them, to be read before a commit."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / f"{name}.txt"
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8")
+        elif not path.exists():
+            pytest.fail(f"{path} is missing; `pytest --update-golden` writes it")
+        else:
+            assert path.read_text("utf-8") == text
+    return compare
