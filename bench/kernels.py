@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
+
 from shapescript.compiler.codegen import emit, environment, jit, optimiser, random, target
 from shapescript.compiler.codegen.contraction import Contraction, emit_contraction, plan_contraction, scratch_bytes
 from shapescript.compiler.codegen.emit import F32, F64, I64, PTR

@@ -6,6 +6,7 @@ Other libraries change rounding, flush-to-zero and traps for the whole process; 
 from __future__ import annotations
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen.emit import I32, I64, PTR, VOID, Builder, Value, stack
 from shapescript.compiler.codegen.target import Target
 

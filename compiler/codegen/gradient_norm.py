@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import (
     BLOCK,

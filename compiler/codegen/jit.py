@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
+
 from shapescript.compiler.codegen.target import Target, initialise_llvm
 
 CODE_LEVEL = 2

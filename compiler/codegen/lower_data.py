@@ -76,7 +76,8 @@ def _emit_rows(b: Builder, arguments: Sequence[Value]) -> None:
     rows, n, seed, k, start, count = arguments
     half = _half_bits(b, n)
     words = emit_run(b, stream(b, seed, Domain.ORDER, k), I64(0))
-    keys = [splat(b, b.extract_element(words[turn % GROUP_WORDS], I32(turn // GROUP_WORDS)), LANES) for turn in range(permutation.KEYS)]
+    found = [b.extract_element(words[place % GROUP_WORDS], I32(place // GROUP_WORDS)) for place in range(permutation.KEYS)]
+    keys = [splat(b, b.trunc(key, I32), LANES) for key in found]
     halves, limit, last = splat(b, half, LANES), splat(b, n, LANES), splat(b, b.sub(n, I64(1)), LANES)
 
     def turn(i: Value, _: Sequence[Value]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import scalars
 from shapescript.compiler.codegen.emit import (
     F32,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit as e
 from shapescript.compiler.codegen.emit import F32, F64, I1, I32, I64, Builder, Value, intrinsic
 from shapescript.compiler.numerics.scalar import Apply, Argument, Constant, Expr, Kind, in_order

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
+
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 
 NO_FMA = "R1501"

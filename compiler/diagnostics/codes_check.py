@@ -15,6 +15,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "The module declares nothing of this name. What a module imports it doesn't hand on."),
     ("E0206", "modules that import each other",
      "Imports form no circle. Move what both need into a third module."),
+    ("E0207", "an axis named nearly as a dim",
+     "A warning: a lower-case axis has any size. If the dim is meant, write its name as it is declared."),
     # E03xx: types
     ("E0301", "a type that doesn't fit",
      "The value's type isn't the one wanted at this place; nothing converts silently."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lark import Token, Tree
+
 from shapescript.compiler.diagnostics.model import Diagnostic, Source, Span
 from shapescript.compiler.syntax.layout import place
 from shapescript.compiler.syntax.rules import Parts, Rule

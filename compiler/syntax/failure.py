@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lark import Token
+
 from shapescript.compiler.diagnostics.model import Diagnostic, Source
 from shapescript.compiler.syntax.layout import CLOSING, CLOSING_OF, end_of, place, start_of
 from shapescript.compiler.syntax.read_error import diagnose

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lark import Token
+
 from shapescript.compiler.diagnostics.model import Source
 from shapescript.compiler.syntax.read_error import ReadError, diagnose
 

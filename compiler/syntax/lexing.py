@@ -6,6 +6,7 @@ import unicodedata
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters
+
 from shapescript.compiler.diagnostics.model import Diagnostic, Source
 from shapescript.compiler.syntax.read_error import ReadError, diagnose
 

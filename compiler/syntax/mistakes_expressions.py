@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lark import Token
+
 from shapescript.compiler.diagnostics.model import Diagnostic
 from shapescript.compiler.syntax.failure import EXPRESSION_ENDS, KEYWORDS, Failure, described
 from shapescript.compiler.syntax.layout import end_of, start_of

@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedToken
+
 from shapescript.compiler.diagnostics.model import Diagnostic, Source, Span
 from shapescript.compiler.syntax.build import build
 from shapescript.compiler.syntax.explain import explain

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lark import Token
+
 from shapescript.compiler.diagnostics.model import Diagnostic, Label, Source, Span
 from shapescript.compiler.syntax.layout import end_of, start_of
 from shapescript.compiler.syntax.tree import Identifier

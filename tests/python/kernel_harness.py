@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
+
 from shapescript.compiler.codegen import emit, environment, jit, target
 from shapescript.compiler.codegen.target import Target
 
@@ -33,6 +34,7 @@ def runnable_targets() -> list[Target]:
 
 
 TARGETS = runnable_targets()
+WIDTHS = TARGETS[:2]  # one target for each width of vectors
 
 
 def module_of(level: Target, kinds: Sequence[Any], body: Callable[[Any, Sequence[Any]], Any], result: Any = None) -> str:

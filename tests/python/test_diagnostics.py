@@ -11,6 +11,7 @@ import pytest
 from fixtures import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from shapescript.compiler.diagnostics.codes import CODES, FAMILIES, entries
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Label, Severity, Source, Span
 from shapescript.compiler.diagnostics.render import render_json, render_text

@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import TARGETS, Array, native, same_bytes
+from kernel_harness import WIDTHS, Array, native, same_bytes
+from test_kernel_reductions import total
+
 from shapescript.compiler.codegen import optimiser
 from shapescript.compiler.codegen.emit import F32, F64, I64, PTR
 from shapescript.compiler.codegen.optimiser import Parameter
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.numerics.elementary import power_of_step
-from test_kernel_reductions import total
 
-each_target = pytest.mark.parametrize("level", TARGETS, ids=lambda level: level.name)
+each_target = pytest.mark.parametrize("level", WIDTHS, ids=lambda level: level.name)
 COUNTS = [5, 4096, 16, 20000, 0, 4097, 1]
 
 

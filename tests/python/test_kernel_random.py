@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import TARGETS, Array, native
+from kernel_harness import WIDTHS, Array, native
+
 from shapescript.compiler.codegen import emit, random
 from shapescript.compiler.codegen.emit import I32, I64, PTR
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.numerics.philox import Domain, stream_words
 from shapescript.compiler.numerics.random import dropout_threshold
 
-each_target = pytest.mark.parametrize("level", TARGETS, ids=lambda level: level.name)
+each_target = pytest.mark.parametrize("level", WIDTHS, ids=lambda level: level.name)
 SEED, NUMBER = 0x9ABCDEF0_89ABCDEF - (1 << 64), (1 << 61) + 0xF0000005
 
 

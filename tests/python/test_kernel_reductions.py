@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import ELEMENTS, TARGETS, Array, fenced, native, same_bytes
+from kernel_harness import ELEMENTS, WIDTHS, Array, fenced, native, same_bytes
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import F32, I64, PTR
 from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run, reduce_strided
@@ -13,7 +14,7 @@ from shapescript.compiler.codegen.reductions_columns import Method, reduce_colum
 from shapescript.compiler.codegen.reductions_runs import reduce_runs
 from shapescript.compiler.codegen.target import Target
 
-each_target = pytest.mark.parametrize("level", TARGETS, ids=lambda level: level.name)
+each_target = pytest.mark.parametrize("level", WIDTHS, ids=lambda level: level.name)
 COUNTS = [0, 1, 15, 16, 17, 100, 4095, 4096, 4097, 9000, 4096 * 7 + 5]
 
 

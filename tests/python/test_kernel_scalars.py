@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import TARGETS, Array, native, same_bytes
+from kernel_harness import WIDTHS, Array, native, same_bytes
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import PTR
 from shapescript.compiler.codegen.target import Target
@@ -28,7 +29,7 @@ from shapescript.compiler.numerics.scalar import (
     select,
 )
 
-each_target = pytest.mark.parametrize("level", TARGETS, ids=lambda level: level.name)
+each_target = pytest.mark.parametrize("level", WIDTHS, ids=lambda level: level.name)
 RNG = np.random.default_rng(11)
 COUNT = 64
 

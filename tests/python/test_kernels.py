@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import ELEMENTS, TARGETS, Array, fenced, native, same_bytes
+from kernel_harness import ELEMENTS, TARGETS, WIDTHS, Array, fenced, native, same_bytes
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.contraction import (
     BatchAxis,
@@ -26,7 +27,7 @@ from shapescript.compiler.numerics.fma import fma
 
 NUMBERS = ("m", "n", "k", "a_row", "a_k", "b_k", "b_column", "c_row")
 LAYOUTS = ("rows", "transposed", "gathered")
-each_target = pytest.mark.parametrize("level", TARGETS[:2], ids=lambda level: level.name)  # both widths of vectors
+each_target = pytest.mark.parametrize("level", WIDTHS, ids=lambda level: level.name)
 every_target = pytest.mark.parametrize("level", TARGETS, ids=lambda level: level.name)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from kernel_harness import TARGETS, module_of, native
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit, jit, optimiser, random, scalars, target
 from shapescript.compiler.codegen.contraction import Contraction, emit_contraction
 from shapescript.compiler.codegen.emit import F32, F64, I64, PTR
@@ -105,6 +106,25 @@ def test_an_object_loads_and_runs() -> None:
     text = module_of(level, [I64, I64], lambda b, arguments: b.mul(*arguments), I64)
     call = jit.load_object(jit.emit_object(text, level), level).function("entry", [ctypes.c_int64] * 2, ctypes.c_int64)
     assert call(6, 7) == 42
+
+
+def test_a_loaded_object_reaches_memory_functions_and_constants() -> None:
+    level = TARGETS[0]
+    text = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+@table = internal constant [4 x i64] [i64 3, i64 5, i64 7, i64 11]
+define i64 @entry(ptr %to, ptr %from, i64 %count, i64 %i) {
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %count, i1 false)
+  %p = getelementptr i64, ptr @table, i64 %i
+  %x = load i64, ptr %p
+  ret i64 %x
+}"""
+    data = jit.emit_object(text, level)
+    assert jit.undefined_symbols(data) == {"memcpy"}
+    call = jit.load_object(data, level).function("entry", [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2, ctypes.c_int64)
+    source, copy = np.arange(1000), np.zeros(1000, np.int64)
+    assert call(copy.ctypes.data, source.ctypes.data, 8000, 2) == 7
+    assert (copy == source).all()
 
 
 def test_code_lives_as_long_as_its_functions() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fixtures import EXAMPLES, PROGRAMS
 from lark import Lark
+
 from shapescript.compiler.diagnostics.model import Source
 from shapescript.compiler.diagnostics.render import render_text
 from shapescript.compiler.syntax import tree

@@ -9,6 +9,7 @@ import pytest
 from fixtures import EXAMPLES, PROGRAMS, expected
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from shapescript.compiler.diagnostics.codes import CODES
 from shapescript.compiler.diagnostics.model import Diagnostic, Source
 from shapescript.compiler.diagnostics.render import render_text

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fixtures import EXAMPLES, PROGRAMS
+
 from shapescript.compiler.diagnostics.model import Source
 from shapescript.compiler.syntax import tree
 from shapescript.compiler.syntax.parse import parse

@@ -1,0 +1,471 @@
+"""Gradients: each operation beside PyTorch and beside finite differences, in f64; the order of sums; what is refused."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from built_programs import at
+from evaluating import SPAN, RecordingHost, flat_model, function_of, linear, tensor, tensors_of, type_of
+
+from shapescript.compiler.check.checker import check_source
+from shapescript.compiler.diagnostics.model import CompileError
+from shapescript.compiler.ir.nodes import Block, Function, Value, walk
+from shapescript.compiler.ir.printer import print_function
+from shapescript.compiler.ir.sizes import number
+from shapescript.compiler.ir.types import BOOL, INT, Element, Member, ModelType, TensorType
+from shapescript.compiler.ir.verifier import verify_function
+from shapescript.compiler.ops.build import Builder, result_type
+from shapescript.compiler.ops.table import NoDerivative, entries, infer
+from shapescript.compiler.passes.differentiate import differentiate
+from shapescript.compiler.passes.expand import expand
+from shapescript.compiler.passes.pipeline import compile_entry
+from shapescript.compiler.reference.engine import Evaluator
+
+F64 = Element.F64
+Make = Callable[[Builder, Value], Value]
+
+
+def sizes(*values: int) -> tuple:
+    return tuple(number(value) for value in values)
+
+
+def total(b: Builder, value: Value) -> Value:
+    """The sum of all elements."""
+    positions = tuple(range(result_type(value).rank))
+    return b.op("sum", value, positions=positions) if positions else value
+
+
+def gradient(b: Builder, wrt: Value, make: Make) -> tuple[Value, Value]:
+    """value_and_grad of the sum of what `make` gives."""
+    inner, inside = Builder(b.span), Value(wrt.type, wrt.hint)
+    value = total(inner, make(inner, inside))
+    found = b.emit("value_and_grad", wrt, regions=[inner.block([inside], [value])])
+    return found[0], found[1]
+
+
+def ready(function: Function) -> Function:
+    found = expand(differentiate(function))
+    verify_function(found, infer)
+    return found
+
+
+def value_and_gradient(make: Make, x: np.ndarray) -> tuple[float, np.ndarray]:
+    function = function_of([type_of(x)], lambda b, p: gradient(b, p, make), hints=["x"])
+    value, found = Evaluator(ready(function)).run([x], RecordingHost())
+    return value, np.asarray(found)    # type: ignore[return-value]
+
+
+# ---- each operation
+
+@dataclass(frozen=True)
+class Case:
+    """`make` in the IR and in PyTorch, for an argument of that shape; weights make the sum's gradient uneven."""
+
+    name: str
+    make: Callable[[Builder, Value], Value]
+    twin: Callable[[torch.Tensor], torch.Tensor]
+    shape: tuple[int, ...] = (3, 4)
+    positive: bool = False
+
+
+def constant(b: Builder, array: np.ndarray) -> Value:
+    """A tensor of these numbers, made of broadcasts of constants, so that the function needs no other parameter."""
+    kind = TensorType(F64, sizes(*array.shape))
+    found = b.full(0.0, kind)
+    for place in np.ndindex(array.shape):
+        hit = b.full(True, TensorType(Element.BOOL, kind.axes))
+        for axis, index in enumerate(place):
+            here = b.op("eq", b.op("iota", axes=kind.axes, position=axis), b.full(index, TensorType(Element.I64, kind.axes)))
+            hit = b.op("and", hit, here)
+        found = b.op("select", hit, b.full(float(array[place]), kind), found)
+    return found
+
+
+def weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(7).uniform(0.5, 1.5, shape)
+
+
+def torch_weights(*shape: int) -> torch.Tensor:
+    return torch.from_numpy(weights(*shape))
+
+
+def unary(name: str, twin: Callable[[torch.Tensor], torch.Tensor], positive: bool = False) -> Case:
+    return Case(name, lambda b, x: b.op(name, x), twin, positive=positive)
+
+
+def binary(name: str, twin: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], left: bool = True) -> Case:
+    def make(b: Builder, x: Value) -> Value:
+        other = constant(b, weights(3, 4))
+        return b.op(name, x, other) if left else b.op(name, other, x)
+    other = torch_weights(3, 4)
+    return Case(name, make, (lambda x: twin(x, other)) if left else (lambda x: twin(other, x)))
+
+
+def chosen(b: Builder, x: Value) -> Value:
+    positive = b.op("gt", x, b.full(0.2, result_type(x)))
+    return b.op("select", positive, b.op("mul", x, x), b.op("neg", x))
+
+
+def kept(b: Builder, x: Value) -> Value:
+    return b.op("dropout", x, b.float_constant(0.5), b.constant(3, Element.I64), b.constant(-1, Element.I64))
+
+
+def entropy(b: Builder, x: Value) -> Value:
+    labels = b.op("to_i64", constant(b, np.array([1.0, 0.0, 3.0])))
+    return b.emit("cross_entropy", x, labels)[0]
+
+
+def entropy_and_probabilities(b: Builder, x: Value) -> Value:
+    labels = b.op("to_i64", constant(b, np.array([1.0, 0.0, 3.0])))
+    loss, probabilities = b.emit("cross_entropy", x, labels)
+    return b.op("add", loss, total(b, b.op("mul", probabilities, constant(b, weights(3, 4)))))
+
+
+LABELS = torch.tensor([1, 0, 3])
+
+CASES = [
+    unary("neg", torch.neg), unary("abs", torch.abs), unary("sqrt", torch.sqrt, True), unary("exp", torch.exp),
+    unary("log", torch.log, True), unary("tanh", torch.tanh), unary("sigmoid", torch.sigmoid), unary("relu", torch.relu),
+    unary("to_f32", lambda x: x.float().double()),
+    Case("to_f64", lambda b, x: b.op("to_f64", b.op("to_f32", x)), lambda x: x.float().double()),
+    binary("add", torch.add), binary("sub", torch.sub), binary("sub", torch.sub, left=False), binary("mul", torch.mul),
+    binary("div", torch.div), binary("div", torch.div, left=False),
+    binary("minimum", torch.minimum), binary("maximum", torch.maximum), binary("maximum", torch.maximum, left=False),
+    Case("select", chosen, lambda x: torch.where(x > 0.2, x * x, -x)),
+    Case("dropout", kept, lambda x: x),
+    Case("to_i64", lambda b, x: b.op("mul", x, b.op("to_f64", b.op("to_i64", x))), lambda x: x * x.detach().trunc()),
+    Case("to_bool", lambda b, x: b.op("mul", x, b.op("to_f64", b.op("to_bool", x))), lambda x: x),
+    Case("copy", lambda b, x: b.op("copy", x), lambda x: x),
+    Case("broadcast", lambda b, x: b.op("broadcast", x, axes=sizes(3, 2, 4), positions=(0, 2)), lambda x: x[:, None].expand(3, 2, 4)),
+    Case("transpose", lambda b, x: b.op("transpose", x, permutation=(2, 0, 1)), lambda x: x.permute(2, 0, 1), (2, 3, 4)),
+    Case("reshape", lambda b, x: b.op("reshape", x, axes=sizes(2, 6)), lambda x: x.reshape(2, 6)),
+    Case("sum", lambda b, x: b.op("sum", x, positions=(0, 2)), lambda x: x.sum((0, 2)), (2, 3, 4)),
+    Case("mean", lambda b, x: b.op("mean", x, positions=(1,)), lambda x: x.mean(1)),
+    Case("max", lambda b, x: b.op("max", x, positions=(1,)), lambda x: x.max(1).values),
+    Case("min", lambda b, x: b.op("min", x, positions=(0,)), lambda x: x.min(0).values),
+    Case("softmax", lambda b, x: b.op("softmax", x, positions=(0,)), lambda x: x.softmax(0)),
+    Case("contraction", lambda b, x: b.op("contraction", x, constant(b, weights(5, 4)), left=(0, 1), right=(2, 1), out=(2, 0)),
+         lambda x: torch.einsum("ik,jk->ji", x, torch_weights(5, 4))),
+    Case("contraction", lambda b, x: b.op("contraction", constant(b, weights(3, 5)), x, left=(0, 1), right=(0, 2), out=(0, 1, 2)),
+         lambda x: torch.einsum("bi,bj->bij", torch_weights(3, 5), x)),
+    Case("cross_entropy", entropy, lambda x: torch.nn.functional.cross_entropy(x, LABELS)),
+    Case("cross_entropy", entropy_and_probabilities,
+         lambda x: torch.nn.functional.cross_entropy(x, LABELS) + (x.softmax(1) * torch_weights(3, 4)).sum()),
+]
+
+
+def weighted(case: Case) -> Case:
+    """The result times uneven weights, so that a wrong index in a gradient shows."""
+    def make(b: Builder, x: Value) -> Value:
+        y = case.make(b, x)
+        y = b.convert(y, F64)
+        return b.op("mul", y, constant(b, weights(*(axis.constant() or 0 for axis in result_type(y).axes))))
+    return Case(case.name, make, lambda x: case.twin(x) * torch_weights(*case.twin(x).shape), case.shape, case.positive)
+
+
+def argument(case: Case) -> np.ndarray:
+    x = np.random.default_rng(1).normal(0, 1, case.shape)
+    return np.abs(x) + 0.1 if case.positive else x
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_gradient_beside_pytorch(case: Case) -> None:
+    case = weighted(case)
+    x = argument(case)
+    value, found = value_and_gradient(case.make, x)
+    twin = torch.from_numpy(x).requires_grad_()
+    loss = case.twin(twin).sum()
+    loss.backward()
+    assert value == pytest.approx(loss.item(), rel=1e-12)
+    tolerance = 1e-6 if case.name in ("to_f32", "to_f64") else 1e-12
+    np.testing.assert_allclose(found, twin.grad, rtol=tolerance, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.name.startswith("to_")], ids=lambda case: case.name)
+def test_gradient_along_random_directions(case: Case) -> None:
+    case = weighted(case)
+    x = argument(case)
+    _, found = value_and_gradient(case.make, x)
+    direction = np.random.default_rng(2).normal(0, 1, x.shape)
+    step = 1e-6
+    up, down = (value_and_gradient(case.make, x + sign * step * direction)[0] for sign in (1, -1))
+    assert np.vdot(found, direction) == pytest.approx((up - down) / (2 * step), rel=1e-6, abs=1e-8)
+
+
+def test_every_rule_of_the_table_is_compared() -> None:
+    assert {name for name, entry in entries().items() if not isinstance(entry.derivative, NoDerivative)} <= {case.name for case in CASES}
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in ("exp", "tanh", "sigmoid", "mul", "div", "softmax", "contraction", "mean",
+                                                                "cross_entropy", "log", "sqrt", "max")], ids=lambda case: case.name)
+def test_gradient_of_a_gradient(case: Case) -> None:
+    """d/dx of the weighted sum of (d loss / dx) * x."""
+    case = weighted(case)
+    x = argument(case)
+
+    def outer(b: Builder, p: Value) -> Value:
+        _, inner = gradient(b, p, lambda c, q: total(c, b_mul_self(c, case.make(c, q))))
+        return b.op("mul", inner, p)
+    _, found = value_and_gradient(outer, x)
+    twin = torch.from_numpy(x).requires_grad_()
+    y = case.twin(twin)
+    (first,) = torch.autograd.grad((y * y).sum(), twin, create_graph=True)
+    (second,) = torch.autograd.grad((first * twin).sum(), twin)
+    np.testing.assert_allclose(found, second, rtol=1e-9, atol=1e-12)
+
+
+def b_mul_self(b: Builder, x: Value) -> Value:
+    return b.op("mul", x, x)
+
+
+# ---- models
+
+SMALL = ModelType("Mlp", "main", (), (Member("hidden", linear(number(3), number(5))), Member("output", linear(number(5), number(2)))))
+
+
+def forward(b: Builder, m: Value, x: Value) -> Value:
+    h = x
+    for name in ("hidden", "output"):
+        layer = b.op("submodel", m, path=name)
+        y = b.op("contraction", h, b.op("leaf", layer, path="weight"), left=(0, 1), right=(2, 1), out=(0, 2))
+        bias = b.op("leaf", layer, path="bias")
+        y = b.op("add", y, b.broadcast(bias, result_type(y).axes, (1,)))
+        h = b.op("tanh", y) if name == "hidden" else y
+    return h
+
+
+def random_tensors(seed: int = 0) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    shapes = {"hidden.bias": (5,), "hidden.weight": (5, 3), "output.bias": (2,), "output.weight": (2, 5)}
+    return {name: generator.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def test_gradient_of_a_model_beside_pytorch() -> None:
+    tensors, x = random_tensors(), np.random.default_rng(1).normal(0, 1, (4, 3)).astype(np.float32)
+    function = function_of([SMALL, tensor(4, 3)], lambda b, m, p: gradient(b, m, lambda c, inside: forward(c, inside, p)))
+    _, packed = Evaluator(ready(function)).run([flat_model(SMALL, tensors), x], RecordingHost())
+    twins = {name: torch.from_numpy(value).requires_grad_() for name, value in tensors.items()}
+    h = torch.tanh(torch.from_numpy(x) @ twins["hidden.weight"].T + twins["hidden.bias"])
+    (h @ twins["output.weight"].T + twins["output.bias"]).sum().backward()
+    for name, found in tensors_of(SMALL, packed).items():    # type: ignore[arg-type]
+        np.testing.assert_allclose(found, twins[name].grad, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_leaves_without_a_contribution_get_zeros() -> None:
+    def outputs_only(b: Builder, m: Value) -> Value:
+        return b.op("leaf", m, path="output.bias")
+    function = ready(function_of([SMALL], lambda b, m: gradient(b, m, outputs_only)))
+    _, packed = Evaluator(function).run([flat_model(SMALL, random_tensors())], RecordingHost())
+    found = tensors_of(SMALL, packed)    # type: ignore[arg-type]
+    assert (found["output.bias"] == 1).all() and all((found[name] == 0).all() for name in found if name != "output.bias")
+
+
+def test_whole_numbers_in_a_model_get_zeros_of_their_type() -> None:
+    counted = ModelType("Counted", "main", (), (Member("count", tensor(2, element=Element.I64)), Member("rate", tensor(element=F64))))
+    function = ready(function_of([counted], lambda b, m: gradient(b, m, lambda c, p: c.op("exp", c.op("leaf", p, path="rate")))))
+    (pack,) = [op for op in walk(function.body) if op.name == "pack"]
+    assert [str(operand.type) for operand in pack.operands] == ["i64[2]", "f64[]"]
+
+
+def test_gradients_flow_through_packed_and_replaced_models() -> None:
+    """The loss of a model whose output layer was replaced by one that is packed from the hidden bias."""
+    layer = linear(number(5), number(2))
+
+    def make(b: Builder, m: Value) -> Value:
+        bias = b.op("leaf", m, path="hidden.bias")
+        weight = b.op("broadcast", bias, axes=sizes(2, 5), positions=(1,))
+        named = {"bias": b.op("leaf", m, path="output.bias"), "weight": b.op("mul", weight, weight)}
+        part = b.op("pack", *(named[name] for name in sorted(named)), model=layer)
+        whole = b.op("replace_submodel", m, part, path="output")
+        product = b.op("mul", b.op("leaf", whole, path="output.weight"), b.op("leaf", whole, path="output.weight"))
+        return b.op("add", total(b, product), total(b, b.op("leaf", whole, path="hidden.weight")))
+    function = ready(function_of([SMALL], lambda b, m: gradient(b, m, make)))
+    tensors = random_tensors()
+    _, packed = Evaluator(function).run([flat_model(SMALL, tensors)], RecordingHost())
+    found = tensors_of(SMALL, packed)    # type: ignore[arg-type]
+    np.testing.assert_allclose(found["hidden.bias"], 2 * 4 * tensors["hidden.bias"] ** 3, rtol=1e-5)
+    assert (found["hidden.weight"] == 1).all() and (found["output.weight"] == 0).all() and (found["output.bias"] == 0).all()
+
+
+def test_gradient_of_a_gradient_of_a_model() -> None:
+    tensors, x = random_tensors(), np.random.default_rng(1).normal(0, 1, (4, 3)).astype(np.float32)
+
+    def outer(b: Builder, m: Value, p: Value) -> Value:
+        _, inner = gradient(b, m, lambda c, inside: forward(c, inside, p))
+        weight = b.op("leaf", inner, path="hidden.weight")
+        return b.op("mul", weight, weight)
+    function = function_of([SMALL, tensor(4, 3)], lambda b, m, p: gradient(b, m, lambda c, inside: outer(c, inside, p)))
+    _, packed = Evaluator(ready(function)).run([flat_model(SMALL, tensors), x], RecordingHost())
+    twins = {name: torch.from_numpy(value).requires_grad_() for name, value in tensors.items()}
+    h = torch.tanh(torch.from_numpy(x) @ twins["hidden.weight"].T + twins["hidden.bias"])
+    loss = (h @ twins["output.weight"].T + twins["output.bias"]).sum()
+    (first,) = torch.autograd.grad(loss, twins["hidden.weight"], create_graph=True)
+    (first * first).sum().backward()
+    for name, found in tensors_of(SMALL, packed).items():    # type: ignore[arg-type]
+        expected = twins[name].grad
+        np.testing.assert_allclose(found, np.zeros_like(found) if expected is None else expected, rtol=2e-4, atol=1e-5, err_msg=name)
+
+
+# ---- the structure of what is made
+
+def test_adjoints_begin_with_the_first_contribution_in_reverse_program_order() -> None:
+    def make(b: Builder, x: Value) -> Value:
+        first, second, third = (b.op(name, x) for name in ("exp", "tanh", "neg"))
+        return b.op("add", b.op("add", first, second), third)
+    function = ready(function_of([tensor(4)], lambda b, x: gradient(b, x, make), hints=["x"]))
+    text = print_function(function).splitlines()
+    adds = [line.split(" = ")[1].split(" {")[0] for line in text if " = add(" in line]
+    assert len(adds) == 4, "two of the program, two of the gradient; no zeros are added"
+    negative = next(line.split(":")[0].strip() for line in text if " = neg(" in line and "neg(%x)" not in line)
+    assert adds[2].startswith(f"add({negative},"), "the last user's contribution comes first"
+
+
+def test_leaves_read_twice_add_up_in_the_order_of_their_uses() -> None:
+    """It doesn't matter how often the program reads a leaf: contributions are those of uses."""
+    line = ModelType("Line", "main", (), (Member("w", tensor(3)),))
+
+    def shared(b: Builder, m: Value) -> Value:
+        w = b.op("leaf", m, path="w")
+        return b.op("add", b.op("add", b.op("exp", w), b.op("tanh", w)), b.op("sigmoid", w))
+
+    def apart(b: Builder, m: Value) -> Value:
+        one, two, three = (b.op("leaf", m, path="w") for _ in range(3))
+        return b.op("add", b.op("add", b.op("exp", three), b.op("tanh", one)), b.op("sigmoid", two))
+    w = np.array([0.3, -1.7, 2.9], np.float32)
+    functions = [ready(function_of([line], lambda b, m, make=make: gradient(b, m, make))) for make in (shared, apart)]
+    one, two = (Evaluator(function).run([flat_model(line, {"w": w})], RecordingHost())[1] for function in functions)
+    assert one.tobytes() == two.tobytes()    # type: ignore[attr-defined]
+
+
+def test_only_what_matters_gets_an_adjoint() -> None:
+    x, data = tensor(4, 3), tensor(4, 3)
+
+    def make(b: Builder, p: Value, q: Value) -> Value:
+        b.op("exp", p)
+        product = b.op("contraction", q, p, left=(0, 1), right=(2, 1), out=(0, 2))
+        return b.op("mul", product, b.op("stop_gradient", b.op("tanh", product)))
+    function = ready(function_of([x, data], lambda b, p, q: gradient(b, p, lambda c, inside: make(c, inside, q))))
+    made = [op.name for op in walk(function.body)]
+    assert made.count("contraction") == 2, "one of the program, one for p; none for q"
+    assert made.count("mul") == 2 and made.count("exp") == 1
+
+
+def test_the_loss_is_checked_before_the_gradient_is_computed() -> None:
+    function = ready(function_of([tensor(4)], lambda b, x: gradient(b, x, lambda c, p: c.op("exp", p))))
+    made = [op.name for op in walk(function.body)]
+    assert made == ["exp", "sum", "check_finite", "constant", "broadcast", "mul"]
+    (check,) = [op for op in walk(function.body) if op.name == "check_finite"]
+    assert check.attributes == {"what": "loss"}
+
+
+def test_adjoints_have_the_place_of_their_operation() -> None:
+    def make(b: Builder, x: Value) -> Value:
+        with b.at(at(5)):
+            y = b.op("exp", x)
+        with b.at(at(6)):
+            return b.op("tanh", y)
+    function = ready(function_of([tensor(4)], lambda b, x: gradient(b, x, make)))
+    places = {op.name: op.span for op in reversed([*walk(function.body)])}
+    spans = [op.span for op in walk(function.body)]
+    assert places["exp"] == at(5) and places["tanh"] == at(6)
+    assert spans.count(at(6)) > 2 and spans.count(at(5)) > 1 and None not in spans
+
+
+def test_a_loss_that_does_not_depend_on_it_has_a_gradient_of_zeros() -> None:
+    function = ready(function_of([tensor(4)], lambda b, x: gradient(b, x, lambda c, p: c.constant(2.0, Element.F32))))
+    value, found = Evaluator(function).run([np.ones(4, np.float32)], RecordingHost())
+    assert value == 2.0 and (found == np.zeros(4)).all()
+
+
+def test_the_value_itself_as_the_loss() -> None:
+    assert value_and_gradient(lambda b, x: x, np.float64(3.0)) == (3.0, 1.0)    # type: ignore[arg-type]
+
+
+def test_inactive_control_flow_stays() -> None:
+    def make(b: Builder, x: Value, n: Value) -> Value:
+        inner, i, h = Builder(SPAN), Value(INT, "i"), Value(INT, "h")
+        (count,) = b.emit("for_range", n, n, n, regions=[inner.block([i, h], [inner.op("add", h, i)])])
+        return b.op("mul", x, b.spread(b.convert(count, Element.F32), result_type(x)))
+    function = ready(function_of([tensor(4), INT], lambda b, x, n: gradient(b, x, lambda c, p: make(c, p, n))))
+    value, found = Evaluator(function).run([np.ones(4, np.float32), 3], RecordingHost())
+    assert value == 12.0 and (found == np.full(4, 3)).all()
+
+
+def test_gradients_inside_loops_and_branches() -> None:
+    program = check_source("""
+fn descend(x: [n], steps: int, careful: bool) -> [n]:
+    mut at = x
+    for i in 0..steps:
+        if careful:
+            l, g = value_and_grad(sum(at * at, over=n), wrt=at)
+            at = at - 0.25 * g
+    return at
+""")
+    assert program.module is not None, program.diagnostics
+    function = compile_entry(program.module, program.functions["descend"][0].key, {}, verify=True)
+    run = Evaluator(function).run
+    x = np.array([1, -2, 4], np.float32)
+    assert (run([x, 2, True], RecordingHost())[0] == x / 4).all() and (run([x, 2, False], RecordingHost())[0] == x).all()
+
+
+# ---- what is refused
+
+def errors(build: Callable[..., Sequence[Value]], *types: TensorType | ModelType) -> list[tuple[str, str]]:
+    with pytest.raises(CompileError) as caught:
+        differentiate(function_of(list(types), build, hints=["w"]))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.span is not None
+    return [(diagnostic.code, diagnostic.message)]
+
+
+def test_operations_without_a_derivative_are_refused() -> None:
+    def norm(b: Builder, m: Value) -> Value:
+        return b.op("global_norm", m)
+    ((code, message),) = errors(lambda b, m: gradient(b, m, norm), SMALL)
+    assert code == "E0801" and "global_norm" in message and "`w`" in message
+
+
+def test_an_operand_that_a_rule_gives_nothing_for_is_refused() -> None:
+    def rate(b: Builder, x: Value) -> Value:
+        kept_ = b.op("dropout", b.full(1.0, tensor(3)), x, b.constant(0, Element.I64), b.constant(0, Element.I64))
+        return b.convert(total(b, kept_), F64)
+    ((code, message),) = errors(lambda b, x: gradient(b, x, rate), TensorType(F64))
+    assert code == "E0801" and "dropout" in message
+
+
+def branch(b: Builder, x: Value, condition: Value) -> Value:
+    yes, no = Builder(SPAN), Builder(SPAN)
+    return b.emit("if", condition, regions=[Block((), (), (x,)), no.block([], [no.op("neg", x)])], hints=[str(bool(yes.ops))])[0]
+
+
+def repeated(b: Builder, x: Value, condition: Value) -> Value:
+    inner, h = Builder(SPAN), Value(x.type, "h")
+    n = b.convert(condition, Element.I64)
+    return b.emit("for_range", n, n, x, regions=[inner.block([Value(INT, "i"), h], [inner.op("tanh", h)])])[0]
+
+
+@pytest.mark.parametrize(("make", "words"), [(branch, "an `if`"), (repeated, "a `for` over a range")])
+def test_active_control_flow_is_not_built_yet(make: Callable[[Builder, Value, Value], Value], words: str) -> None:
+    ((code, message),) = errors(lambda b, x, c: gradient(b, x, lambda d, p: make(d, p, c)), tensor(4), BOOL)
+    assert code == "E0901" and words in message
+
+
+def test_a_branch_of_known_condition_is_no_control_flow() -> None:
+    program = check_source("""
+dim Depth = 3
+fn f(x: [n]) -> [n]:
+    mut h = x
+    if Depth > 2:
+        h = h * h
+    return h
+fn g(x: [n]) -> ([], [n]):
+    l, d = value_and_grad(sum(f(x), over=n), wrt=x)
+    return l, d
+""")
+    assert program.module is not None, program.diagnostics
+    function = compile_entry(program.module, program.functions["g"][0].key, {}, verify=True)
+    _, found = Evaluator(function).run([np.array([1, 2], np.float32)], RecordingHost())
+    assert (found == np.array([2, 4])).all()
