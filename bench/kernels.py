@@ -149,13 +149,15 @@ def flat_passes(level: Target, count: int) -> None:
     parameters = [optimiser.Parameter(0, count)]
 
     def norm(b: Any, arguments: Any) -> None:
-        optimiser.emit_square_blocks(b, parameters, *arguments, 0, optimiser.block_total(parameters))
-        emit.store(b, optimiser.emit_norm(b, parameters, arguments[1]), arguments[1])
+        gradient, parts = arguments
+        optimiser.emit_square_blocks(b, parameters, gradient, parts, 0, optimiser.block_total(parameters))
+        emit.store(b, optimiser.emit_norm(b, parameters, parts), parts)
 
     def update(b: Any, arguments: Any) -> None:
+        p, g, m, v = arguments
         half = emit.constant(0.5, F64)
         numbers = optimiser.emit_adamw_numbers(b, I64(10), *[half] * 5)
-        optimiser.emit_adamw(b, *arguments, 0, count, emit.constant(1.0, F32), numbers)
+        optimiser.emit_adamw(b, p, g, m, v, 0, count, emit.constant(1.0, F32), numbers)
 
     def mask(b: Any, arguments: Any) -> None:
         random.emit_kept(b, random.stream(b, I64(1), Domain.DRAW, I64(2)), I64(1 << 30), 0, count, arguments[0])

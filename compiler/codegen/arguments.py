@@ -26,25 +26,9 @@ from shapescript.compiler.ir.types import (
 )
 from shapescript.compiler.ops.binding import bind_sizes
 from shapescript.compiler.ops.protocol import OptimiserState
+from shapescript.compiler.passes.plan import is_late
 
 Word = Callable[[Any], Any]
-
-
-def argument_symbols(function: Function) -> tuple[Symbol, ...]:
-    """The symbols that arguments give values to, in order of their first mention."""
-    found: dict[Symbol, None] = {}
-
-    def note(sizes: Sequence[Size]) -> None:
-        for size in sizes:
-            found.update((symbol, None) for symbol in size.symbols() if symbol.value is None and symbol.quotient is None)
-
-    for value in function.body.parameters:
-        match value.type:
-            case TensorType(_, axes):
-                note(axes)
-            case DatasetType():
-                note((value.type.rows, *(axis for _, kind in value.type.record.fields for axis in kind.axes)))
-    return tuple(found)
 
 
 class Binder:
@@ -127,15 +111,15 @@ def argument_word(kind: Type) -> tuple[str, Word]:
 class Result:
     """One declared result: where native code writes it, and the value for the caller."""
 
-    def __init__(self, kind: Type, place: int) -> None:
-        self.kind, self.place = kind, place
+    def __init__(self, kind: Type, place: int, symbols: Sequence[Symbol]) -> None:
+        self.kind, self.place, self.is_late = kind, place, is_late(kind, symbols)
 
     def prepare(self, frame: Frame, sizes: dict[Symbol, int]) -> Any:
         """Make the storage, enter its address, and give it; None for what has none."""
         match self.kind:
             case TensorType(_, ()):
                 return None
-            case TensorType(element, axes):
+            case TensorType(element, axes) if not self.is_late:
                 array = np.empty([_number(axis, sizes) for axis in axes], DTYPES[element])
                 frame.words[self.place] = address_of(array)
                 return array
@@ -155,6 +139,8 @@ class Result:
         match self.kind:
             case TensorType(element, ()):
                 return frame.read_number(element, self.place)
+            case TensorType() if self.is_late:
+                return frame.late[self.place]
             case TensorType() | ModelType() | OptimiserType():
                 return prepared
         return frame.object(frame.words[self.place])

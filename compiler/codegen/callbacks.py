@@ -40,6 +40,7 @@ class Frame:
         self.objects: list[Any] = []
         self.constants: dict[int, Any] = {}
         self.kept: list[Any] = []
+        self.late: dict[int, Any] = {}
         self.host: Host | None = None
         self.error: BaseException | None = None
         self.arena: Arena | None = None
@@ -64,6 +65,7 @@ class Frame:
         self.host, self.arena, self.error = None, None, None
         self.objects = []
         self.constants.clear()
+        self.late.clear()
         self.kept.clear()
         return arena
 
@@ -91,10 +93,10 @@ class Frame:
         elif request == GROW:
             assert self.arena is not None
             self.arena.grow(self.words, self.words[Word.DETAIL])
-        else:
-            op = self.sites[request].op
-            assert op is not None
+        elif (op := self.sites[request].op) is not None:
             self._perform(op)
+        else:
+            self._make_result(*self.sites[request].data)
 
     def _poll(self) -> None:
         now = time.monotonic()
@@ -104,6 +106,11 @@ class Frame:
             self.words[Word.BUDGET] = min(max(ticks, LEAST_BUDGET), MOST_BUDGET)
         assert self.host is not None
         self.host.poll()
+
+    def _make_result(self, place: int, element: str, rank: int) -> None:
+        first = self.layout.first_exchange
+        self.late[place] = np.empty(self.words[first : first + rank].tolist(), DTYPES[Element(element)])
+        self.words[place] = address_of(self.late[place])
 
     def _perform(self, op: Op) -> None:
         assert self.host is not None

@@ -49,7 +49,7 @@ class Dropped:
 
 
 def emit_dropout(b: Builder, x: Value, dropped: Dropped) -> Value:
-    scaled = b.fmul(x, emit.like(b, dropped.scale, x.type))
+    scaled = b.fmul(x, dropped.scale if dropped.scale.type == x.type else emit.like(b, dropped.scale, x.type))
     masked = b.select(dropped.kept, scaled, emit.constant(0.0, x.type))
     return b.select(emit.like(b, dropped.active, _condition_type(x)), masked, x)
 

@@ -14,19 +14,18 @@ from shapescript.compiler.codegen import (
     products,
     rows,
 )
-from shapescript.compiler.codegen.arguments import argument_symbols
 from shapescript.compiler.codegen.block import check_sizes, lower_block, move
 from shapescript.compiler.codegen.context import ContextLayout, load_address, load_number, load_word, store_number, store_word
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, constant, load, store
 from shapescript.compiler.codegen.environment import emit_entry
 from shapescript.compiler.codegen.leaf_updates import each_vector
-from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import MODE, DatasetType, TensorType
-from shapescript.compiler.passes.plan import Location, ParameterStorage, ResultStorage, has_storage, plan_memory
+from shapescript.compiler.passes.plan import Location, ParameterStorage, ResultStorage, argument_symbols, has_storage, plan_memory
 
 ENTRY = "shapescript_entry"
 RULE_MODULES = (lower_control, lower_data, lower_elements, lower_host, lower_models, lower_reductions, products, rows)  # importing them fills RULES
@@ -84,6 +83,8 @@ def _give(low: Lowering, value: nodes.Value, place: int) -> None:
     b, word = low.b, low.layout.first_result + place
     if has_storage(value):
         target = Location(ResultStorage(place))
+        if place in low.late_results:
+            _ask_for_storage(low, value, word)
         move(low, value, target)
         if isinstance(value.type, TensorType) and value.type.element.is_float:
             element = MEMORY_TYPES[value.type.element]
@@ -96,6 +97,15 @@ def _give(low: Lowering, value: nodes.Value, place: int) -> None:
         store_number(b, number, low.context, word)
     else:
         store_word(b, low.values[value][0], low.context, word)
+
+
+def _ask_for_storage(low: Lowering, value: nodes.Value, word: int) -> None:
+    """Have Python make a result's array now that its sizes are known."""
+    assert isinstance(value.type, TensorType)
+    for place, axis in enumerate(value.type.axes):
+        store_word(low.b, emit.size(low.size(axis)), low.context, low.layout.first_exchange + place)
+    low.exchange_words = max(low.exchange_words, len(value.type.axes))
+    low.call_host(Site("late result", None, (word, value.type.element.value, len(value.type.axes))))
 
 
 def _canonical(b: Builder, element: emit.ElementType, values: Value, count: Value) -> None:

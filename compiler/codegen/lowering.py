@@ -18,7 +18,7 @@ from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.guards import guarded_optimisers
-from shapescript.compiler.passes.plan import Borrowed, Location, ParameterStorage, Plan, ResultStorage, part_offset
+from shapescript.compiler.passes.plan import Borrowed, Location, ParameterStorage, Plan, ResultStorage, argument_symbols, is_late, part_offset
 
 Registers = tuple[Value, ...]
 
@@ -83,6 +83,8 @@ class Lowering:
         self.native: Any = native
         self.context: Value = native.args[0]
         self.exit = native.append_basic_block("exit")
+        symbols = argument_symbols(function)
+        self.late_results = {place for place, value in enumerate(function.body.yields[: function.results]) if is_late(value.type, symbols)}
         self.guards = guarded_optimisers(function)
         self.sizes = SizeValues()
         self.masks = MaskCache()
@@ -120,6 +122,8 @@ class Lowering:
             case ParameterStorage(index):
                 return self._at_entry(Location(location.storage), self.parameter_word(index))
             case ResultStorage(index):
+                if index in self.late_results:
+                    return load_address(self.b, self.context, self.layout.first_result + index)
                 return self._at_entry(Location(location.storage), self.layout.first_result + index)
             case Borrowed(value):
                 return self.borrowed[value]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.codegen import jit
-from shapescript.compiler.codegen.arguments import ArgumentWriter, Binder, Result, argument_symbols
+from shapescript.compiler.codegen.arguments import ArgumentWriter, Binder, Result
 from shapescript.compiler.codegen.callbacks import Frame
 from shapescript.compiler.codegen.context import ContextLayout, Word
 from shapescript.compiler.codegen.failures import failure
@@ -18,6 +18,7 @@ from shapescript.compiler.codegen.memory import ARENAS, ArenaPool
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Function, walk
 from shapescript.compiler.ops.protocol import Host
+from shapescript.compiler.passes.plan import argument_symbols
 
 NO_OP = -1
 
@@ -43,7 +44,8 @@ class NativeFunction:
         self._enter = code.function(ENTRY, [ctypes.c_void_p], ctypes.c_int64)
         self._binder = Binder(function, symbols)
         self._writer = ArgumentWriter(function, self._layout, symbols)
-        self._results = [Result(value.type, self._layout.first_result + place) for place, value in enumerate(function.body.yields[: function.results])]
+        declared = function.body.yields[: function.results]
+        self._results = [Result(value.type, self._layout.first_result + place, symbols) for place, value in enumerate(declared)]
         self._frames: list[Frame] = []
 
     def run(self, arguments: Sequence[Any], host: Host) -> list[Any]:

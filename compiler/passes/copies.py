@@ -25,10 +25,9 @@ def insert_copies(function: Function) -> Function:
     for value, mutable in zip(body.parameters, function.mutable, strict=True):
         pass_.places.put(value)
         (pass_.persistent if mutable else pass_.protected).add(value)
-    ops = pass_.ops(body)
     changed = [value for value, mutable in zip(body.parameters, function.mutable, strict=True) if mutable]
     targets = [None] * function.results + [pass_.places.of.get(value) for value in changed]
-    done = pass_.ended(body, ops, targets)
+    done = pass_.ended(pass_.block(body), targets)
     return Function(function.name, function.dims, done, function.mutable, function.results, function.span)
 
 
@@ -49,9 +48,10 @@ class _Copies:
 
     # ---- blocks
 
-    def ops(self, block: Block) -> list[Op]:
-        """The block's operations with copies between them; its yields are still to be seen to (`ended`)."""
+    def block(self, block: Block) -> Block:
+        """The block with copies between its operations; its yields are still to be seen to (`ended`)."""
         found: list[Op] = []
+        outside = dict(self.renamed)
         with self.needs.block(block, self.value):
             for index, op in enumerate(block.ops):
                 self.needs.at(index)
@@ -61,11 +61,13 @@ class _Copies:
                 if op.name == "dataset_all":
                     self.protected.update(done.results)
                 found.append(done)
-        return found
+        yields = tuple(self.value(value) for value in block.yields)
+        self.renamed = outside
+        return Block(block.parameters, tuple(found), yields, block.symbols)
 
-    def ended(self, block: Block, ops: list[Op], targets: Sequence[Place | None]) -> Block:
+    def ended(self, block: Block, targets: Sequence[Place | None]) -> Block:
         """The block with copies of yields that a move to an earlier target would overwrite."""
-        yields = [self.value(value) for value in block.yields]
+        ops, yields = list(block.ops), list(block.yields)
         for index, target in enumerate(targets):
             if target is None or self.places.of.get(yields[index]) == target:
                 continue
@@ -138,15 +140,15 @@ class _Copies:
             kept: list[Block] = []
             for condition in conditions:
                 with self.needs.throughout(dict.fromkeys(condition.parameters)):
-                    kept.append(self.ended(condition, self.ops(condition), ()))
+                    kept.append(self.block(condition))
             self.protected.update(body.parameters[: len(body.parameters) - len(carried)])
-            kept.append(self.ended(body, self.ops(body), carried))
+            kept.append(self.ended(self.block(body), carried))
         return rebuilt(op, op.operands, kept, op.results)
 
     def condition(self, op: Op) -> Op:
         before = set(self.places.of)
-        bodies = [self.ops(region) for region in op.regions]
-        yields = [[self.places.of.get(self.value(value)) for value in region.yields] for region in op.regions]
+        bodies = [self.block(region) for region in op.regions]
+        yields = [[self.places.of.get(value) for value in body.yields] for body in bodies]
         taken: list[Place] = []
         chosen: list[int] = []
         for options in zip(*yields, strict=True):
@@ -154,7 +156,7 @@ class _Copies:
             chosen.append(home)
             taken += [place for place in (options[home],) if place and home != OWN]
         targets = [options[home] if home != OWN else None for options, home in zip(zip(*yields, strict=True), chosen, strict=True)]
-        regions = [self.ended(region, ops, targets) for region, ops in zip(op.regions, bodies, strict=True)]
+        regions = [self.ended(body, targets) for body in bodies]
         attributes = {**op.attributes, "homes": tuple(chosen)} if any(home != OWN for home in chosen) else op.attributes
         return rebuilt(op, op.operands, regions, op.results, attributes)
 

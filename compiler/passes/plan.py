@@ -9,13 +9,13 @@ model that it is packed into, a result in the caller's array, a loop's next valu
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
-from shapescript.compiler.ir.sizes import Size, number, product
-from shapescript.compiler.ir.types import Element, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.ir.sizes import Size, Symbol, number, product
+from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, OrderedType, TensorType, Type
 from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, is_stored, packed_in_place, places
 from shapescript.compiler.ops.table import Control, Scalar, entry
 
@@ -79,11 +79,37 @@ def plan_memory(function: Function) -> Plan:
     for index, value in enumerate(body.parameters):
         planner.roots[value] = Location(ParameterStorage(index))
     changed = [Location(ParameterStorage(index)) for index, mutable in enumerate(function.mutable) if mutable]
-    targets = [Location(ResultStorage(index)) for index in range(function.results)] + changed
+    symbols = argument_symbols(function)
+    results = [None if is_late(value.type, symbols) else Location(ResultStorage(place)) for place, value in enumerate(body.yields[: function.results])]
+    targets = [*results, *changed]
     mutable_places = [planner.places.get(value) for value, mutable in zip(body.parameters, function.mutable, strict=True) if mutable]
     planner.plan(body, targets, [None] * function.results + mutable_places)
     locations = {value: location for value in planner.places if (location := planner.location(value)) is not None}
     return Plan(locations, planner.slots)
+
+
+def argument_symbols(function: Function) -> tuple[Symbol, ...]:
+    """The symbols that arguments give values to, in the order of their first mention."""
+    found: dict[Symbol, None] = {}
+
+    def note(sizes: Sequence[Size]) -> None:
+        for size in sizes:
+            found.update((symbol, None) for symbol in size.symbols() if symbol.value is None and symbol.quotient is None)
+
+    for value in function.body.parameters:
+        match value.type:
+            case TensorType(_, axes):
+                note(axes)
+            case DatasetType():
+                note((value.type.rows, *(axis for _, kind in value.type.record.fields for axis in kind.axes)))
+    return tuple(found)
+
+
+def is_late(result: Type, symbols: Collection[Symbol]) -> bool:
+    """Whether a result's sizes are known only when the function has run: the rows of a dataset that it loads."""
+    if not isinstance(result, TensorType):
+        return False
+    return any(symbol.value is None and symbol.quotient is None and symbol not in symbols for axis in result.axes for symbol in axis.symbols())
 
 
 def has_storage(value: Value) -> bool:
@@ -202,6 +228,8 @@ class _Planner:
             root = self._movable(value, starts)
             if root is None or target is None:
                 continue
+            if isinstance(target.storage, ParameterStorage) and _may_fail_after(block, starts[root]):
+                continue    # what fails leaves arguments as they are
             if home is None or self._is_unread(home, block, lives, starts[root]):
                 self.roots[root] = target
                 if home is not None:
@@ -315,6 +343,10 @@ class _Lives:
             for region in op.regions:
                 self.last.update((value, index) for value in free_values(region))
         self.last.update((value, len(block.ops)) for value in block.yields)
+
+
+def _may_fail_after(block: Block, index: int) -> bool:
+    return any(entry(op.name).ordered for op in block.ops[index + 1:])
 
 
 def _covers(large: Size, small: Size) -> bool:

@@ -176,12 +176,12 @@ class _Walk:
         self.append(done, scope)
 
     def replace_invariants(self, op: Op) -> None:
-        """A carried value that the body yields as it got it is the value before the loop."""
+        """A carried value that the body yields as it got it, or as it was before the loop, is the value before the loop."""
         first, body = LOOPS[op.name], op.regions[-1]
         own = len(body.parameters) - len(op.operands[first:])
         for place, operand in enumerate(op.operands[first:]):
             parameter = body.parameters[own + place]
-            if body.yields[place] is parameter:
+            if self.value(body.yields[place]) in (parameter, operand):
                 inside = [region.parameters[own + place] for region in op.regions]
                 self.replace([*inside, op.results[place]], [operand] * (len(inside) + 1))
 

@@ -56,7 +56,8 @@ def test_norm(level: Target, workers: int) -> None:
 
         def body(b: Any, arguments: Any, parameters: list[Parameter] = parameters, blocks: int = blocks) -> Any:
             for w in range(workers):
-                optimiser.emit_square_blocks(b, parameters, *arguments[:2], blocks * w // workers, blocks * (w + 1) // workers)
+                low, high = (blocks * part // workers for part in (w, w + 1))
+                optimiser.emit_square_blocks(b, parameters, arguments[0], arguments[1], low, high)
             return optimiser.emit_norm(b, parameters, arguments[1])
 
         scratch = np.full(optimiser.norm_scratch_bytes(parameters) // 8 + 1, 77.0)
@@ -69,9 +70,10 @@ def test_first_parameter_that_is_not_finite(level: Target) -> None:
     parameters, values = flat([40, 5000, 3])
 
     def body(b: Any, arguments: Any) -> Any:
-        optimiser.emit_square_blocks(b, parameters, *arguments, 0, optimiser.block_total(parameters))
-        optimiser.emit_norm(b, parameters, arguments[1])
-        return optimiser.emit_first_not_finite(b, parameters, arguments[1])
+        gradient, parts = arguments
+        optimiser.emit_square_blocks(b, parameters, gradient, parts, 0, optimiser.block_total(parameters))
+        optimiser.emit_norm(b, parameters, parts)
+        return optimiser.emit_first_not_finite(b, parameters, parts)
 
     call = native(level, [PTR, PTR], body, I64)
     scratch = np.zeros(optimiser.norm_scratch_bytes(parameters) // 8)
@@ -123,10 +125,10 @@ def adamw_by_definition(buffers: list[Array], t: int, constants: tuple[float, fl
 @each_target
 def test_adamw(level: Target) -> None:
     def body(b: Any, arguments: Any) -> None:
-        t, low, high, factor = arguments[4:8]
-        numbers = optimiser.emit_adamw_numbers(b, t, *arguments[8:])
-        optimiser.emit_adamw(b, *arguments[:4], 0, low, factor, numbers)
-        optimiser.emit_adamw(b, *arguments[:4], low, high, factor, numbers)
+        p, g, m, v, t, cut, end, factor, *constants = arguments
+        numbers = optimiser.emit_adamw_numbers(b, t, *constants)
+        for low, high in ((0, cut), (cut, end)):
+            optimiser.emit_adamw(b, p, g, m, v, low, high, factor, numbers)
 
     call = native(level, [PTR] * 4 + [I64] * 3 + [F32] + [F64] * 5, body)
     rng = np.random.default_rng(9)

@@ -39,8 +39,8 @@ def total(values: Array) -> Array:
 def numbers(shape: Any, dtype: Any) -> Array:
     rng = np.random.default_rng(3)
     if np.dtype(dtype).kind == "i":
-        return rng.integers(-(1 << 62), 1 << 62, shape)
-    return (rng.standard_normal(shape) * 2.0 ** rng.integers(-8, 9, shape)).astype(dtype)
+        return np.asarray(rng.integers(-(1 << 62), 1 << 62, shape))
+    return np.asarray(rng.standard_normal(shape) * 2.0 ** rng.integers(-8, 9, shape), dtype)
 
 
 def extremes(values: Array) -> list[Array]:

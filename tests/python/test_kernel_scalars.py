@@ -82,7 +82,7 @@ def every_operation() -> list[tuple[str, list[Kind], Kind]]:
             continue
         for kind in sorted(operation.kinds, key=str) or [U32]:
             operands = [kind if operand == "T" else operand for operand in operation.operands]
-            found.append((name, operands, kind if operation.result == "T" else operation.result))  # type: ignore[list-item, arg-type]
+            found.append((name, operands, kind if operation.result == "T" else operation.result))  # type: ignore[arg-type]
     return found
 
 

@@ -185,7 +185,8 @@ def test_an_epilogue_may_store_for_itself(level: Target) -> None:
         emit.store(b, b.fadd(value, value), cell, place.mask)
 
     def body(b: Any, arguments: Any) -> None:
-        emit_contraction(b, level, shape, *arguments[:3], arguments[2], epilogue=Epilogue(store_doubled, (arguments[3],)))
+        left, columns, null, doubled = arguments
+        emit_contraction(b, level, shape, left, columns, null, null, epilogue=Epilogue(store_doubled, (doubled,)))
 
     out = fenced(np.zeros((5, 37), np.float32), True)
     native(level, [PTR] * 4, body)(a, right, 0, out)
