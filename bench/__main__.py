@@ -110,10 +110,10 @@ def _check_losses(peers: list[Peer]) -> None:
 
 def table(peers: list[Peer]) -> str:
     ours = peers[0].median
-    lines = [f"{'':12}{'µs a step':>12}{'least':>10}{'ours is':>12}{'start and 22 steps, s':>24}"]
+    lines = [f"{'':12}{'µs a step':>12}{'least':>10}{'ours is':>16}{'start and 22 steps, s':>24}"]
     for peer in peers:
         ratio = "" if peer is peers[0] else f"{peer.median / ours:.2f}× faster"
-        lines.append(f"{peer.name:12}{peer.median:12.1f}{min(peer.rounds):10.1f}{ratio:>12}{peer.first_epoch:24.2f}")
+        lines.append(f"{peer.name:12}{peer.median:12.1f}{min(peer.rounds):10.1f}{ratio:>16}{peer.first_epoch:24.2f}")
     return "\n".join(lines)
 
 

@@ -38,7 +38,8 @@ class Overload:
     def bind(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Bound:
         """Raises ArgumentError R1001 to R1006; nothing has run or changed then."""
         values = positional if not named and len(positional) == len(self.rules) else self._in_order(positional, named)
-        sizes, arguments = Sizes(), list[Any]()
+        sizes = Sizes()
+        arguments: list[Any] = []
         try:
             for rule, value in zip(self.rules, values, strict=True):
                 rule.take(value, sizes, arguments)

@@ -46,7 +46,8 @@ def _native(name: str, checked: Program, key: str) -> str:
     with stage("passes", span):
         function = compile_entry(checked.module, key, {})
     with stage("codegen", span):
-        return (llvm_text if name == "llvm" else assembly)(function, host())
+        text = (llvm_text if name == "llvm" else assembly)(function, host())
+    return text if text.endswith("\n") else f"{text}\n"
 
 
 def _tree(file: Path) -> str:

@@ -13,7 +13,7 @@ from shapescript.rule import Rule
 from shapescript.runtime.dataset import Dataset, Ordered
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.mode import Mode
-from shapescript.runtime.model import Model
+from shapescript.runtime.model import Model, SubModel
 from shapescript.runtime.optimiser import AdamW
 from shapescript.runtime.record import Batch, Field, RecordType
 from shapescript.runtime.sinks import LogSink
@@ -28,6 +28,8 @@ class ModelArgument(Rule):
 
     def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
         if not isinstance(value, Model):
+            if isinstance(value, SubModel):
+                raise ArgumentError("R1004", f"{self.name}: expected a model {self.type}, got a part of one; Python gives whole models")
             raise self.wrong_type(f"a model {self.type}", value)
         self.model.bind(value.layout, sizes)
         arguments.append(value.buffer)

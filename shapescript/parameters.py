@@ -23,18 +23,19 @@ from shapescript.scalars import ELEMENTS, HOST, Take
 class ArrayRule(Rule):
     """A tensor with axes."""
 
-    __slots__ = ("dtype", "element", "shape")
+    __slots__ = ("dtype", "element", "is_bool", "shape")
 
     def __init__(self, name: str, type_: check.Tensor) -> None:
         super().__init__(name, type_)
         self.element, self.dtype, self.shape = type_.element, NUMPY_DTYPES[type_.element.value], Shape(name, type_.axes)
+        self.is_bool = type_.element is Element.BOOL
 
     def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
         array = value if type(value) is np.ndarray and value.dtype is self.dtype else self._converted(value)
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned):
             array = np.array(array, order="C")
-        if self.element is Element.BOOL:
+        if self.is_bool:
             array = array.view(np.uint8) != 0  # an array that was made as a view of bytes may hold others than 0 and 1
         if self.shape.leading is None:
             self.shape.bind(array.shape, sizes)

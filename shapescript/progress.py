@@ -20,17 +20,18 @@ CLEAR_LINE = "\r\x1b[K"
 class Progress:
     """A Watcher that shows epoch, step, loss and steps a second.
 
-    Step and loss are the fields of those names in what the program logs (a record counts as a step where it has none); the epoch is the
-    `epoch` or `epochs` that it logs, saves or loads, and otherwise the number of flushes.
+    Step and loss are the fields of those names in what the program logs (a record counts as a step where it has none). The epoch is the
+    `epoch` that it logs; otherwise each flush of a log ends one, counted on from the `epoch` or `epochs` that the program loads.
     """
 
     def __init__(self, stream: TextIO, live: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._live, self._clock = stream, live, clock
         self._sinks: list[LogSink] = []
-        self._epoch = self._flushes = self._records = 0
+        self._epoch = self._records = 0
+        self._in_epoch = False  # whether something was logged since the last flush
         self._step: int | None = None
         self._loss: float | None = None
-        self._named_epoch = self._drawn = False
+        self._names_epoch = self._flushed = self._drawn = False
         self._shown_at: float | None = None  # when a line was shown last, and the step that it named
         self._shown_step: int | None = None
         self._dirty = False
@@ -49,24 +50,27 @@ class Progress:
         loss = fields.get("loss")
         if isinstance(loss, float):
             self._loss = loss
-        self._name_epoch(fields.get("epoch"))
+        epoch = fields.get("epoch")
+        if isinstance(epoch, int):
+            self._epoch, self._names_epoch = epoch, True
+        self._in_epoch = True
         if self._shown_step is None:
             self._shown_at, self._shown_step = self._clock(), self._step
         if self._live:
             self._show_after(LIVE_SECONDS)
 
     def flushed(self) -> None:
-        self._flushes += 1
-        if not self._named_epoch:
-            self._epoch = self._flushes
+        self._in_epoch = False
+        if not self._names_epoch:
+            self._epoch += 1
         if not self._live and self._dirty:
-            self._show_after(0.0 if self._flushes == 1 else PLAIN_SECONDS)
-
-    def saved(self, values: Mapping[str, Any]) -> None:
-        self._name_epoch(values.get("epoch", values.get("epochs")))
+            self._show_after(PLAIN_SECONDS if self._flushed else 0.0)
+        self._flushed = True
 
     def loaded(self, path: str, requests: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-        self._name_epoch(results.get("epoch", results.get("epochs")))
+        epoch = results.get("epoch", results.get("epochs"))
+        if isinstance(epoch, int):
+            self._epoch = epoch
         if any(isinstance(request, LogSink) for request in requests.values()):
             self._resumed = path
 
@@ -98,10 +102,6 @@ class Progress:
 
     # ---- the line
 
-    def _name_epoch(self, value: Any) -> None:
-        if isinstance(value, int) and not isinstance(value, bool):
-            self._epoch, self._named_epoch = value, True
-
     def _show_after(self, seconds: float) -> None:
         if self._shown_at is None or self._clock() - self._shown_at >= seconds:
             self._show()
@@ -119,7 +119,8 @@ class Progress:
 
     def _line(self) -> str:
         now = self._clock()
-        parts = [f"epoch {self._epoch}"] if self._epoch else []
+        epoch = self._epoch + (self._in_epoch and not self._names_epoch)
+        parts = [f"epoch {epoch}"]
         if self._step is not None:
             parts.append(f"step {self._step}")
         if self._loss is not None:

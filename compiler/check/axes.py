@@ -16,12 +16,23 @@ LARGEST = 2**48
 
 
 def agree(left: Axis, right: Axis) -> bool:
-    """The same axis: name and size. A group also stands where the plain product of its parts is wanted (its order is then forgotten)."""
-    if left.size != right.size:
+    """The same axis: name and size. A group agrees with the plain product of its parts."""
+    if left.size != right.size or left.leading != right.leading:
         return False
     if left.parts and right.parts:
-        return len(left.parts) == len(right.parts) and all(agree(a, b) for a, b in zip(left.parts, right.parts, strict=True))
-    return left.name == right.name or bool(left.parts) or bool(right.parts)
+        return len(left.parts) == len(right.parts) and all(map(agree, left.parts, right.parts))
+    return left.name == right.name or _is_product(left, right) or _is_product(right, left)
+
+
+def accepts(wanted: Axis, found: Axis) -> bool:
+    """Whether `found` stands where `wanted` is declared: a group as the plain product of its parts (its order is then forgotten), never
+    a plain product as a group."""
+    return agree(wanted, found) and (bool(found.parts) or not wanted.parts)
+
+
+def _is_product(plain: Axis, grouped: Axis) -> bool:
+    """Of axes with one size: whether `plain` is the product of the other's parts, and no axis with a name of its own."""
+    return bool(grouped.parts) and not plain.parts and plain.name == str(plain.size)
 
 
 def is_dim_name(name: str) -> bool:
@@ -32,7 +43,8 @@ def is_dim_name(name: str) -> bool:
 class AxisContext:
     """The axis names in force: a function's or model's own, then the module's dims.
 
-    While a signature is read (`binding`), a lower-case name that isn't known yet becomes an axis variable.
+    While a signature is read (`binding`), a lower-case name that isn't known yet becomes an axis variable. `aliases` are the new names
+    that patterns gave to axes, the same for a whole function.
     """
 
     scope: ModuleScope
@@ -40,6 +52,11 @@ class AxisContext:
     names: dict[str, Axis] = field(default_factory=dict)
     binding: bool = False
     variables: list[sizes.Symbol] = field(default_factory=list)
+    aliases: dict[str, Axis] = field(default_factory=dict)
+
+    def known(self, name: str) -> Axis | None:
+        """The axis that a pattern or the signature gave the name to."""
+        return self.aliases.get(name) or self.names.get(name)
 
     def axis(self, node: tree.Axis) -> Axis:
         match node:
@@ -72,27 +89,28 @@ class AxisContext:
         return self.names[key]
 
     def named(self, name: str, span: Span) -> Axis:
-        if name in self.names:
-            return self.names[name]
+        known = self.known(name)
+        if known is not None:
+            return known
         entity = self.scope.entities.get(name)
         if isinstance(entity, DimEntity):
             return single(of(entity.symbol))
         if isinstance(entity, BrokenEntity):
             raise Reported
         if is_dim_name(name):
-            known = [*(n for n in self.names if not n.startswith("..")), *(n for n, _ in self.scope.dims())]
+            near = [*(n for n in self.names if not n.startswith("..")), *(n for n, _ in self.scope.dims())]
             self.report.fail(
                 "E0203",
                 f"no dim `{name}`: an upper-case axis is a declared `dim` or a dim parameter",
                 span,
-                help=did_you_mean(name, known) or f"declare it (`dim {name} = ...`), or in brackets after the function's name",
+                help=did_you_mean(name, near) or f"declare it (`dim {name} = ...`), or in brackets after the function's name",
             )
         if not self.binding:
             self.report.fail(
                 "E0203",
                 f"no axis `{name}` here: the function's signature binds its axes",
                 span,
-                help=did_you_mean(name, [n for n in self.names if not n.startswith("..")]),
+                help=did_you_mean(name, [n for n in (*self.names, *self.aliases) if not n.startswith("..")]),
             )
         self.warn_near_dim(name, span)
         symbol = fresh(name)
@@ -104,8 +122,9 @@ class AxisContext:
         """An axis variable that looks like a dim, mistyped, would bind to any size."""
         known = dict(self.scope.dims())
         for candidate, symbol in known.items():
-            case = candidate.lower() == name.lower()
-            letter = len(name) >= 4 and len(candidate) >= 4 and _one_letter_apart(name, candidate)
+            one, other = name.lower(), candidate.lower()
+            case = one == other
+            letter = len(name) >= 4 and len(candidate) >= 4 and _one_letter_apart(one, other)
             if case or letter:
                 self.report.warn(
                     "E0207",
@@ -119,10 +138,14 @@ class AxisContext:
         scope = self.scope
         for part in name.parts[:-1]:
             entity = scope.entities.get(part.text)
+            if isinstance(entity, BrokenEntity):
+                raise Reported
             if not isinstance(entity, ModuleEntity):
                 self.report.fail("E0203", f"`{part.text}` is no module", part.span)
             scope = entity.scope
-        found = scope.entities.get(name.parts[-1].text)
+        found = scope.exported(name.parts[-1].text)
+        if isinstance(found, BrokenEntity):
+            raise Reported
         if not isinstance(found, DimEntity):
             near = nearest(name.parts[-1].text, [n for n, _ in scope.dims()])
             self.report.fail("E0203", f"`{name}` is no dim", span, help=f"did you mean `{near}`?" if near else None)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.axes import agree, shown
+from shapescript.compiler.check.axes import accepts, agree, shown
 from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.check.report import Report
 from shapescript.compiler.check.types import Axis, Type, group, single
+from shapescript.compiler.check.wording import size_note
 from shapescript.compiler.diagnostics.model import Label, Span
-from shapescript.compiler.ir.sizes import Size, Symbol, of
+from shapescript.compiler.ir.sizes import Size, Symbol, of, product
 from shapescript.compiler.ir.types import ModelType
 
 
@@ -41,13 +42,25 @@ def fits(parameter: Type, argument: Type) -> bool:
             return parameter == argument
         case types.Batch(record), types.Batch(other):
             return record == other
-        case types.Dataset(record), types.Dataset(other):
-            return record == other
+        case types.Dataset(record, _, ordered), types.Dataset(other, _, found):
+            return record == other and ordered == found
     return False
 
 
 def _same_declaration(left: ModelType, right: ModelType) -> bool:
     return (left.name, left.module) == (right.name, right.module)
+
+
+@dataclass(frozen=True)
+class Equation:
+    """An axis of the signature, and the one that an argument has there; then all axes of both, for the message."""
+
+    wanted: Axis
+    found: Axis
+    parameter: SignatureParameter
+    span: Span
+    all_wanted: tuple[Axis, ...] = ()
+    all_found: tuple[Axis, ...] = ()
 
 
 @dataclass
@@ -59,6 +72,7 @@ class Binding:
     span: Span
     axes: dict[Symbol, Axis] = field(default_factory=dict)
     sources: dict[Symbol, str] = field(default_factory=dict)
+    _waiting: list[Equation] = field(default_factory=list)
 
     @property
     def sizes(self) -> Mapping[Symbol, Size]:
@@ -67,6 +81,24 @@ class Binding:
     def parameter(self, parameter: SignatureParameter, argument: Type, span: Span) -> None:
         """Bind the parameter's symbols by one argument; what doesn't agree is reported at the argument."""
         self._type(parameter.type, argument, parameter, span)
+
+    def finish(self) -> None:
+        """Solve what one argument alone left open, such as n*m, once all have been seen."""
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for equation in waiting:
+                self._solve(equation)
+            if len(self._waiting) == len(waiting):
+                equation = waiting[0]
+                open_names = " and ".join(symbol.name for symbol in self._free(equation.wanted))
+                self.report.fail(
+                    "E2301",
+                    f"argument `{equation.parameter.name}` of `{self.signature.name}`: that {equation.wanted} is {equation.found} doesn't "
+                    f"say what {open_names} is",
+                    equation.span,
+                    [Label(equation.parameter.span, "declared here")],
+                    help=f"an argument with {open_names} as an axis of its own says it",
+                )
 
     def _type(self, wanted: Type, found: Type, parameter: SignatureParameter, span: Span) -> None:
         match wanted, found:
@@ -77,14 +109,14 @@ class Binding:
             case types.Optimiser(_, model), types.Optimiser(_, other):
                 self._model(model, other, parameter, span)
             case types.Batch(_, axis), types.Batch(_, other):
-                self._axis(axis, other, parameter, span, (axis,), (other,))
+                self._solve(Equation(axis, other, parameter, span, (axis,), (other,)))
             case types.Dataset(_, rows), types.Dataset(_, other):
                 self.axes[next(iter(rows.size.symbols()))] = other
 
     def _model(self, wanted: ModelType, found: ModelType, parameter: SignatureParameter, span: Span) -> None:
         shown_wanted, shown_found = tuple(map(single, wanted.arguments)), tuple(map(single, found.arguments))
         for size, other in zip(wanted.arguments, found.arguments, strict=True):
-            self._axis(single(size), single(other), parameter, span, shown_wanted, shown_found)
+            self._solve(Equation(single(size), single(other), parameter, span, shown_wanted, shown_found))
 
     def _axes(self, wanted: tuple[Axis, ...], found: tuple[Axis, ...], parameter: SignatureParameter, span: Span) -> None:
         rest = found
@@ -93,59 +125,49 @@ class Binding:
             self._leading(wanted[0], found[:count], parameter, span)
             wanted, rest = wanted[1:], found[count:]
         for axis, other in zip(wanted, rest, strict=True):
-            self._axis(axis, other, parameter, span, wanted, found)
+            self._solve(Equation(axis, other, parameter, span, wanted, found))
 
     def _leading(self, wanted: Axis, found: tuple[Axis, ...], parameter: SignatureParameter, span: Span) -> None:
         symbol = next(iter(wanted.size.symbols()))
-        whole = found[0] if len(found) == 1 else group(found)
+        whole = Axis(" ".join(axis.name for axis in found) or "no axes", product(axis.size for axis in found), found, leading=True)
         bound = self.axes.setdefault(symbol, whole)
         self.sources.setdefault(symbol, parameter.name)
         if not agree(bound, whole):
-            self._disagree(wanted, bound, whole, parameter, span)
+            self._disagree(Equation(wanted, whole, parameter, span), bound)
 
-    def _axis(
-        self,
-        wanted: Axis,
-        found: Axis,
-        parameter: SignatureParameter,
-        span: Span,
-        all_wanted: tuple[Axis, ...],
-        all_found: tuple[Axis, ...],
-    ) -> None:
+    def _free(self, wanted: Axis) -> list[Symbol]:
+        return [symbol for symbol in dict.fromkeys(wanted.size.symbols()) if symbol.value is None and symbol not in self.axes]
+
+    def _solve(self, equation: Equation) -> None:
+        """Bind a symbol, or compare where all are bound; equations that can't be solved yet wait."""
+        wanted, found = equation.wanted, equation.found
         if len(wanted.parts) == len(found.parts) > 0:
             for part, other in zip(wanted.parts, found.parts, strict=True):
-                self._axis(part, other, parameter, span, all_wanted, all_found)
+                self._solve(replace(equation, wanted=part, found=other))
             return
-        free = [symbol for symbol in dict.fromkeys(wanted.size.symbols()) if symbol.value is None and symbol not in self.axes]
+        free = self._free(wanted)
         if len(free) == 1 and wanted.size == of(free[0]):
-            self.axes[free[0]] = found
-            self.sources[free[0]] = parameter.name
-            return
-        if len(free) == 1 and (solved := _solve(wanted.size.substitute(self.sizes), found.size, free[0])) is not None:
-            self.axes[free[0]] = single(solved)
-            self.sources[free[0]] = parameter.name
-            return
-        here = self.axis(wanted)
-        if free or not agree(here, found):
-            symbol = next((s for s in wanted.size.symbols() if s in self.axes), None)
-            if symbol is not None:
-                self._disagree(wanted, here, found, parameter, span)
-            self.report.fail(
-                "E0401",
-                f"argument `{parameter.name}` of `{self.signature.name}`: axis {wanted} is wanted where {found} stands; "
-                f"wanted {shown(all_wanted)}, found {shown(all_found)}",
-                span,
-                [Label(parameter.span, "declared here")],
-            )
+            self._bind(free[0], found, equation)
+        elif len(free) == 1 and (solved := solve(wanted.size.substitute(self.sizes), found.size, free[0])) is not None:
+            self._bind(free[0], single(solved), equation)
+        elif free:
+            self._waiting.append(equation)
+        elif not accepts(here := self.axis(wanted), found):
+            self._disagree(equation, here)
 
-    def _disagree(self, wanted: Axis, bound: Axis, found: Axis, parameter: SignatureParameter, span: Span) -> None:
-        symbol = next(s for s in wanted.size.symbols() if s in self.axes)
-        source = self.sources.get(symbol, "an argument before")
+    def _bind(self, symbol: Symbol, axis: Axis, equation: Equation) -> None:
+        self.axes[symbol] = axis
+        self.sources[symbol] = equation.parameter.name
+
+    def _disagree(self, equation: Equation, here: Axis) -> None:
+        wanted, found, parameter = equation.wanted, equation.found, equation.parameter
+        source = next((self.sources[symbol] for symbol in wanted.size.symbols() if symbol in self.sources), None)
+        note = size_note(here, found)
+        text = f"axis {wanted} is {here} from `{source}`, but {found} here{note}"
+        if source is None:
+            text = f"axis {wanted} is wanted where {found} stands{note}; wanted {shown(equation.all_wanted)}, found {shown(equation.all_found)}"
         self.report.fail(
-            "E0401",
-            f"argument `{parameter.name}` of `{self.signature.name}`: axis {wanted} is {bound} from `{source}`, but {found} here",
-            span,
-            [Label(parameter.span, "declared here")],
+            "E0401", f"argument `{parameter.name}` of `{self.signature.name}`: {text}", equation.span, [Label(parameter.span, "declared here")]
         )
 
     def axis(self, axis: Axis) -> Axis:
@@ -163,19 +185,14 @@ class Binding:
             case types.Tensor(element, axes):
                 here: list[Axis] = []
                 for axis in axes:
-                    here += leading_parts(self.axis(axis)) if axis.leading else (self.axis(axis),)
+                    here += self.axis(axis).parts if axis.leading else (self.axis(axis),)
                 return types.Tensor(element, tuple(here))
             case types.Tuple(elements):
                 return types.Tuple(tuple(self.result(element) for element in elements))
         return types.map_axes(type_, self.axis, self.sizes)
 
 
-def leading_parts(bound: Axis) -> tuple[Axis, ...]:
-    """What leading axes stand for: a group is several (`group(())` none), anything else is one."""
-    return bound.parts if bound.parts or bound.name == "()" else (bound,)
-
-
-def _solve(wanted: Size, found: Size, symbol: Symbol) -> Size | None:
+def solve(wanted: Size, found: Size, symbol: Symbol) -> Size | None:
     """The symbol's size from an equation in which it stands alone in one term: n+1 = found, 3*D = found."""
     terms = [(monomial, count) for monomial, count in wanted.terms if symbol in monomial]
     if len(terms) != 1 or terms[0][0].count(symbol) != 1:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.axes import AxisContext, agree
+from shapescript.compiler.check.axes import AxisContext, accepts
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import (
     BrokenEntity,
@@ -19,7 +19,8 @@ from shapescript.compiler.check.scope import (
     ModuleScope,
 )
 from shapescript.compiler.check.typed import Environment, Typed, Variable
-from shapescript.compiler.check.types import Axis, Tensor, Type
+from shapescript.compiler.check.types import Tensor, Type
+from shapescript.compiler.check.wording import mend, mismatch, size_note, wanted_and_found
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import of
@@ -29,6 +30,8 @@ from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.syntax import tree
 
 Constant = int | float | bool | str
+MOST_NESTED = 100
+MOST_PATHS = 256
 CONSTANT_TYPES = {bool: types.BOOL, int: types.INT, float: types.FLOAT, str: types.STR}
 
 
@@ -38,7 +41,7 @@ def _unset(node: tree.Expression) -> Typed:
 
 @dataclass(eq=False)
 class Body:
-    """The state of one function's check. `aliases` are the new names that patterns gave to axes, the same for the whole function."""
+    """The state of one function's check. `paths` counts the ways to its end, each of which is code of its own."""
 
     report: Report
     scope: ModuleScope
@@ -47,14 +50,17 @@ class Body:
     builder: Builder
     environment: Environment = field(default_factory=dict)
     depth: int = 0
-    aliases: dict[str, Axis] = field(default_factory=dict)
+    paths: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
     in_gradient: bool = False
     evaluate: Callable[[tree.Expression], Typed] = field(default=_unset)
 
     @contextmanager
     def region(self) -> Iterator[Builder]:
-        """Collect operations of a nested block; bindings made inside end with it."""
+        """Collect operations of a nested block; bindings made inside end with it. E0112 where it is nested too deeply."""
+        if self.depth == MOST_NESTED:
+            span = self.builder.span or self.info.declaration.span
+            self.report.fail("E0112", f"loops and conditions are nested more than {MOST_NESTED} levels deep here", span)
         builder, environment = self.builder, self.environment
         self.builder, self.environment = Builder(builder.span), dict(environment)
         self.depth += 1
@@ -89,9 +95,9 @@ class Body:
                 if isinstance(module, BrokenEntity):
                     return module
                 if isinstance(module, ModuleEntity):
-                    found = module.scope.entities.get(name.text)
+                    found = module.scope.exported(name.text)
                     if found is None:
-                        own = [n for n, e in module.scope.entities.items() if not isinstance(e, ModuleEntity)]
+                        own = [n for n in module.scope.entities if n not in module.scope.imported]
                         self.report.fail(
                             "E0205", f"the module `{base.span.text}` declares no `{name}`", name.span, help=did_you_mean(name.text, own)
                         )
@@ -123,9 +129,14 @@ class Body:
             case Tensor(element, ()), types.Scalar("int" | "float") if element.is_float:
                 return Typed(wanted, (self.host_number(typed, element),))
             case Tensor(element, axes), Tensor(found, others) if element == found and len(axes) == len(others):
+                for one, other in zip(axes, others, strict=True):
+                    if not accepts(one, other):
+                        text = f"{why()}: {wanted} is wanted, found {typed.type}{size_note(one, other)}"
+                        self.report.fail("E0401", text, span, labels, mend(wanted, typed.type))
                 return Typed(wanted, typed.values, typed.constant)
         if wanted != typed.type:
-            self.report.fail("E0301", f"{why()}: {wanted} is wanted, found {typed.type}", span, labels)
+            code = mismatch(wanted, typed.type)
+            self.report.fail(code, f"{why()}: {wanted_and_found(wanted, typed.type)}", span, labels, mend(wanted, typed.type))
         return typed
 
     def host_number(self, typed: Typed, element: Element) -> Value:
@@ -143,10 +154,13 @@ class Body:
     # ---- variables
 
     def bind(self, name: tree.Identifier, typed: Typed, is_mut: bool) -> None:
-        """`name = value`: anew in the same block; an outer `mut` variable takes a new value of its type."""
+        """`name = value`: anew in the same block; an outer `mut` variable, or a `mut` parameter, takes a new value of its type."""
         known = self.environment.get(name.text)
-        if known is not None and known.depth < self.depth and not known.broken:
-            if is_mut:
+        if isinstance(typed.type, types.ModelList | types.Batches) and (is_mut or (known is not None and known.mutable)):
+            self.report.not_built(f"a `mut` variable that holds {typed.type}", name.span)
+        is_outer = known is not None and known.depth < self.depth
+        if known is not None and not known.broken and (is_outer or self._is_mut_parameter(known)):
+            if is_mut and is_outer:
                 self.report.fail(
                     "E0202",
                     f"`{name}` is already bound in an outer block",
@@ -163,16 +177,13 @@ class Body:
                     help=f"bind it with `mut {name} = ...`, or choose another name here",
                 )
             typed = self.convert(typed, known.typed.type, name.span, lambda: f"`{name}` keeps its type", (Label(known.span, "bound here"),))
-            self._same_axes(known.typed.type, typed.type, name)
             self.environment[name.text] = replace(known, typed=Typed(known.typed.type, typed.values))
             return
-        self.environment[name.text] = Variable(name.text, self._named(typed, name.text), is_mut, self.depth, name.span)
+        stays_mut = known is not None and known.mutable and not known.broken
+        self.environment[name.text] = Variable(name.text, self._named(typed, name.text), is_mut or stays_mut, self.depth, name.span)
 
-    def _same_axes(self, wanted: Type, found: Type, name: tree.Identifier) -> None:
-        if isinstance(wanted, Tensor) and isinstance(found, Tensor):
-            for one, other in zip(wanted.axes, found.axes, strict=True):
-                if not agree(one, other):
-                    self.report.fail("E0401", f"`{name}` is {wanted}, and can't become {found}", name.span)
+    def _is_mut_parameter(self, variable: Variable) -> bool:
+        return any(parameter.mutable and parameter.span == variable.span for parameter in self.info.signature.parameters)
 
     def bind_broken(self, name: tree.Identifier) -> None:
         known = self.environment.get(name.text)

@@ -27,7 +27,8 @@ def _value_and_grad(site: Site) -> Typed:
         site.fail("E0302", "`value_and_grad` needs wrt=NAME: the model or tensor that the gradient is taken of")
     name = found["wrt"].value
     if not isinstance(name, tree.Name):
-        site.fail("E0803", "wrt names a variable", found["wrt"].value.span)
+        text = f"`wrt` is the name of a model or tensor, and `{name.span.text}` is an expression"
+        site.fail("E0803", text, name.span, "bind it to a name before, and use that name in the loss too")
     variable = site.body.variable(name.name)
     if variable is None:
         site.fail("E0201", f"`{name.name}` is no variable", name.span, did_you_mean(name.name, site.body.environment))
@@ -38,8 +39,10 @@ def _value_and_grad(site: Site) -> Typed:
         parameter = Value(variable.typed.value.type, name.name)
         site.body.environment[name.name] = replace(variable, typed=Typed(kind, (parameter,)), mutable=False)
         before, site.body.in_gradient = site.body.in_gradient, True
-        loss = site.evaluate(found["value"])
-        site.body.in_gradient = before
+        try:
+            loss = site.evaluate(found["value"])
+        finally:
+            site.body.in_gradient = before
         if not isinstance(loss.type, Tensor) or loss.type.axes or not loss.type.element.is_float:
             site.fail(
                 "E0802",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shapescript.compiler.check import patterns
+from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.site import Handler, Site
 from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.check.types import Tensor
@@ -13,6 +14,14 @@ from shapescript.compiler.syntax import tree
 def _pattern_call(site: Site) -> tuple[list[tree.Argument], dict[str, Size]]:
     if site.node.pattern is None:
         site.fail("E0407", f"`{site.name}` needs a pattern, such as `{site.name}(x: b n -> n b)`")
+    opened = {
+        part.name
+        for operand in site.node.pattern.inputs
+        for group in operand.axes
+        if isinstance(group, tree.AxisGroup)
+        for part in group.axes
+        if isinstance(part, tree.AxisName)
+    }
     operands: list[tree.Argument] = []
     given: dict[str, Size] = {}
     for argument in site.node.arguments:
@@ -20,6 +29,9 @@ def _pattern_call(site: Site) -> tuple[list[tree.Argument], dict[str, Size]]:
             site.fail("E0604", f"`{site.name}` changes nothing: `mut` doesn't stand here", argument.span)
         if argument.name is None:
             operands.append(argument)
+        elif argument.name.text not in opened:
+            text = f"the pattern opens no group with a factor `{argument.name}`"
+            site.fail("E0311", text, argument.name.span, did_you_mean(argument.name.text, opened))
         else:
             given[argument.name.text] = _given_size(site, argument)
     return operands, given
@@ -31,8 +43,9 @@ def _given_size(site: Site, argument: tree.Argument) -> Size:
     if isinstance(node, tree.IntLiteral):
         return number(node.value)
     if isinstance(node, tree.Name):
-        if node.name in site.body.context.names:
-            return site.body.context.names[node.name].size
+        known = site.body.context.known(node.name)
+        if known is not None:
+            return known.size
         symbols = dict(site.body.scope.dims())
         if node.name in symbols:
             return of(symbols[node.name])

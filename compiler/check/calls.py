@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.binding import Binding, describe, fits
@@ -17,10 +18,19 @@ from shapescript.compiler.check.site import Site
 from shapescript.compiler.check.type_names import TypeReader
 from shapescript.compiler.check.typed import Place, Typed
 from shapescript.compiler.check.types import Type
+from shapescript.compiler.check.wording import mend, mismatch, wanted_and_found
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
 from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.sizes import InexactDivision
 from shapescript.compiler.syntax import tree
+
+
+NOT_CALLED = {
+    "Eval": "it is a mode as it stands: `Eval`",
+    "zeros": "its axes stand in brackets: `zeros[b n]`",
+    "ones": "its axes stand in brackets: `ones[b n]`",
+}
 
 
 def known_functions(body: Body) -> Iterable[str]:
@@ -48,13 +58,31 @@ def call(body: Body, node: tree.Call) -> Typed:
     if entity is not None:
         body.report.fail("E0306", f"`{callee.span.text}` can't be called", callee.span, [Label(entity.span, "declared here")])
     if not isinstance(callee, tree.Name) or callee.name in body.environment:
-        body.report.fail("E0306", f"`{callee.span.text}` can't be called: it is no function", callee.span)
+        _not_callable(body, callee)
+    if callee.name in NOT_CALLED:
+        body.report.fail("E0306", f"`{callee.name}` isn't called", callee.span, help=NOT_CALLED[callee.name])
     if callee.name in NOT_BUILT:
         body.report.fail("E0902", f"`{callee.name}` is part of the language, but this version does not compile it yet", callee.span)
     if callee.name not in BUILTINS:
         known = [*body.scope.entities, *known_functions(body)]
         body.report.fail("E0201", f"no function `{callee.name}`", callee.span, help=did_you_mean(callee.name, known))
     return BUILTINS[callee.name](Site(body, callee.name, node, items))
+
+
+def _not_callable(body: Body, callee: tree.Expression) -> NoReturn:
+    """A variable, or something with a point: a method of another language, or a module under a name that isn't bound."""
+    hint = None
+    if isinstance(callee, tree.Attribute):
+        body.evaluate(root_of(callee))
+        if callee.name.text in (*body.scope.entities, *BUILTINS):
+            hint = f"there are no methods: write `{callee.base.span.text} |> {callee.name}(...)`"
+    body.report.fail("E0306", f"`{callee.span.text}` can't be called: it is no function", callee.span, help=hint)
+
+
+def root_of(node: tree.Expression) -> tree.Expression:
+    while isinstance(node, tree.Attribute):
+        node = node.base
+    return node
 
 
 # ---- functions of the program ---------------------------------------------------------------------------------------------------------------
@@ -151,11 +179,11 @@ def _explain(
     for parameter, argument in zip(signature.parameters, matched, strict=True):
         if argument is not None and not fits(parameter.type, argument.typed.type):
             body.report.fail(
-                _code(parameter.type, argument.typed.type),
-                f"argument `{parameter.name}` of `{name}`: {parameter.type} is wanted, found {argument.typed.type}",
+                mismatch(parameter.type, argument.typed.type),
+                f"argument `{parameter.name}` of `{name}`: {wanted_and_found(parameter.type, argument.typed.type)}",
                 argument.node.value.span,
                 [Label(parameter.span, "declared here")],
-                _mend(parameter.type, argument.typed.type),
+                mend(parameter.type, argument.typed.type),
             )
 
 
@@ -167,28 +195,27 @@ def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
     return f"wants {wrong.type} for `{wrong.name}`"
 
 
-def _code(wanted: Type, found: Type) -> str:
-    if isinstance(wanted, types.Tensor) and isinstance(found, types.Tensor):
-        return "E0310" if wanted.element != found.element else "E0405"
-    return "E0301"
-
-
-def _mend(wanted: Type, found: Type) -> str | None:
-    if isinstance(wanted, types.Tensor) and isinstance(found, types.Tensor) and wanted.element != found.element:
-        return f"convert it: {'int' if wanted.element.value == 'i64' else wanted.element.value}(...)"
-    return None
-
-
 def _emit(body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call) -> Typed:
+    try:
+        return _bound(body, signature, matched, node)
+    except (InexactDivision, ZeroDivisionError) as error:
+        reason = str(error) if isinstance(error, InexactDivision) else "a size is divided by 0"
+        body.report.fail(
+            "E0501", f"a size in `{signature.name}` is no whole number here: {reason}", node.span, [Label(signature.span, "declared here")]
+        )
+
+
+def _bound(body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call) -> Typed:
     binding = Binding(signature, body.report, node.span)
     for parameter, argument in zip(signature.parameters, matched, strict=True):
         if argument is not None:
             _check_mut(body, signature, parameter, argument)
             binding.parameter(parameter, argument.typed.type, argument.node.value.span)
+    binding.finish()
     for symbol in signature.dims:
         if symbol not in binding.axes:
             body.report.fail(
-                "E0302",
+                "E2301",
                 f"the dim {symbol} of `{signature.name}` is bound by no argument",
                 node.span,
                 [Label(signature.span, "declared here")],
@@ -200,8 +227,6 @@ def _emit(body: Body, signature: Signature, matched: list[_Argument | None], nod
     results = [ir.substitute(kind, sizes) for kind in types.lower(signature.result)]
     changed = [(p, a) for p, a in zip(signature.parameters, matched, strict=True) if p.mutable and a is not None]
     kinds = results + [ir.substitute(kind, sizes) for p, _ in changed for kind in types.lower(p.type)]
-    if changed and body.in_gradient:
-        body.report.fail("E0801", "a `mut` argument inside value_and_grad: what is differentiated changes nothing", node.span)
     values = body.builder.emit("call", *operands, callee=signature.key, sizes=tuple(sizes.items()), types=tuple(kinds))
     for (_, argument), value in zip(changed, values[len(results) :], strict=True):
         assert argument.place is not None
@@ -216,7 +241,7 @@ def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, 
     if parameter.mutable and argument.place is None:
         body.report.fail(
             "E0601",
-            f"`{signature.name}` may change `{parameter.name}`: say so at the call with `mut`",
+            f"`{signature.name}` may change its `{parameter.name}`: say so at the call with `mut`",
             argument.node.span,
             label,
             help=f"mut {argument.node.value.span.text}",
@@ -252,7 +277,8 @@ def _record(body: Body, record: types.Record, node: tree.Call) -> Typed:
             body.report.fail("E0604", "a record is made of values: `mut` doesn't stand here", argument.span)
         name = argument.name.text if argument.name else names[place] if place < len(names) else ""
         if name not in names:
-            body.report.fail("E0311", f"the record {record} has no field for this", argument.span, help=did_you_mean(name, names))
+            text = f"the record {record} has no field `{name}`" if argument.name else f"the record {record} has {len(names)} fields, and here is one value more"
+            body.report.fail("E0311" if argument.name else "E0302", text, argument.span, help=did_you_mean(name, names))
         if name in given:
             body.report.fail("E0302", f"the field `{name}` is given twice", argument.span)
         given[name] = argument

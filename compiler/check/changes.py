@@ -61,5 +61,16 @@ def returning(statements: Iterable[tree.Statement]) -> Iterator[tree.Return]:
                 yield from returning(inner)
 
 
+def ends(statements: Iterable[tree.Statement]) -> bool:
+    """Whether every way through the statements returns."""
+    for statement in statements:
+        match statement:
+            case tree.Return():
+                return True
+            case tree.If(_, branches, otherwise) if otherwise and ends(otherwise) and all(ends(branch.body) for branch in branches):
+                return True
+    return False
+
+
 def returns(statements: Iterable[tree.Statement]) -> bool:
     return any(True for _ in returning(statements))

@@ -60,11 +60,10 @@ def _program(path: str, main: ModuleScope | None, modules: Modules, dims: Mappin
 
 
 def _bind_import(importer: ModuleScope, target: ModuleScope, name: tree.Identifier, report: Report) -> None:
-    found = target.entities.get(name.text)
-    if found is None or isinstance(found, ModuleEntity):
-        report.error(
-            "E0205", f"the module {Path(target.name).stem} declares no `{name}`", name.span, help=did_you_mean(name.text, target.entities)
-        )
+    found = target.exported(name.text)
+    if found is None:
+        own = [known for known in target.entities if known not in target.imported]
+        report.error("E0205", f"the module `{Path(target.name).stem}` declares no `{name}`", name.span, help=did_you_mean(name.text, own))
         found = BrokenEntity(name.span)
     declare(importer, name, found, report)
 

@@ -22,7 +22,7 @@ from shapescript.compiler.check.scope import (
     ModuleScope,
     RecordEntity,
 )
-from shapescript.compiler.check.type_names import TypeReader
+from shapescript.compiler.check.type_names import MOST_NESTED_MODELS, TypeReader, check_extent
 from shapescript.compiler.diagnostics.model import Label
 from shapescript.compiler.ir import types as ir
 from shapescript.compiler.ir.sizes import Symbol, dim, fresh, of
@@ -43,12 +43,12 @@ class Declarations:
         """Declares everything; gives the functions whose signatures are sound."""
         declarations = self.scope.module.declarations
         self._dims_and_consts(declarations)
-        for record in declarations:
-            if isinstance(record, tree.RecordDeclaration):
-                self._attempt(record.name, partial(self._record, record))
         for model in declarations:
             if isinstance(model, tree.ModelDeclaration) and self._is_new(model.name, self._models):
                 self._models[model.name.text] = model
+        for record in declarations:
+            if isinstance(record, tree.RecordDeclaration):
+                self._attempt(record.name, partial(self._record, record))
         for name in self._models:
             self.model(name)
         return self._functions([d for d in declarations if isinstance(d, tree.FunctionDeclaration)])
@@ -62,7 +62,7 @@ class Declarations:
                 if self._is_new(declaration.name, waiting):
                     waiting[declaration.name.text] = declaration
         for name in waiting:
-            self._constant(name, waiting, [])
+            self._constant(name, waiting)
         for name in self.overrides:
             if not isinstance(self.scope.entities.get(name), DimEntity):
                 dims = [n for n, _ in self.scope.dims()]
@@ -83,21 +83,23 @@ class Declarations:
         self.report.error("E0202", f"`{name}` is declared twice in this module", name.span, [Label(place, "first declared here")])
         return False
 
-    def _constant(self, name: str, waiting: Mapping[str, tree.DimDeclaration | tree.ConstDeclaration], path: list[str]) -> None:
+    def _constant(self, first: str, waiting: Mapping[str, tree.DimDeclaration | tree.ConstDeclaration]) -> None:
         """Evaluate a dim or const, those that it uses first."""
-        if name in self.scope.entities:
-            return
-        declaration = waiting[name]
-        if name in path:
-            cycle = " -> ".join([*path[path.index(name) :], name])
-            self.report.error("E0505", f"`{name}` is defined by itself: {cycle}", declaration.name.span)
-            self.scope.entities[name] = BrokenEntity(declaration.name.span)
-            return
-        for used in _names_in(declaration.value):
-            if used in waiting:
-                self._constant(used, waiting, [*path, name])
-        if name not in self.scope.entities:
-            self._attempt(declaration.name, lambda: self._evaluated(declaration))
+        path, used = [first], [iter(_names_in(waiting[first].value))]
+        while path:
+            name = next((name for name in used[-1] if name in waiting and name not in self.scope.entities), None)
+            if name is None:
+                used.pop()
+                declaration = waiting[path.pop()]
+                if declaration.name.text not in self.scope.entities:
+                    self._attempt(declaration.name, partial(self._evaluated, declaration))
+            elif name in path:
+                cycle = " -> ".join([*path[path.index(name) :], name])
+                self.report.error("E0505", f"`{name}` is defined by itself: {cycle}", waiting[name].name.span)
+                self.scope.entities[name] = BrokenEntity(waiting[name].name.span)
+            else:
+                path.append(name)
+                used.append(iter(_names_in(waiting[name].value)))
 
     def _evaluated(self, declaration: tree.DimDeclaration | tree.ConstDeclaration) -> DimEntity | ConstEntity:
         span, is_dim = declaration.name.span, isinstance(declaration, tree.DimDeclaration)
@@ -129,7 +131,10 @@ class Declarations:
     def _record(self, declaration: tree.RecordDeclaration) -> RecordEntity:
         reader = TypeReader(AxisContext(self.scope, self.report), self.report, self)
         fields: dict[str, types.Tensor | types.Scalar] = {}
+        records = [d.name.text for d in self.scope.module.declarations if isinstance(d, tree.RecordDeclaration)]
         for field in declaration.fields:
+            if isinstance(field.type, tree.Applied) and str(field.type.name) in records:
+                self.report.fail("E0301", f"a record's field is a tensor or a host value, not the record {field.type.name}", field.type.span)
             kind = reader.read(field.type)
             if not isinstance(kind, types.Tensor | types.Scalar):
                 self.report.fail("E0301", f"a record's field is a tensor or a host value, not {kind}", field.type.span)
@@ -147,6 +152,8 @@ class Declarations:
             self.report.error("E0309", f"the model `{name}` contains itself", declaration.name.span)
             self.scope.entities[name] = BrokenEntity(declaration.name.span)
             return
+        if len(self._open_models) == MOST_NESTED_MODELS:
+            self.report.fail("E0112", f"models are nested more than {MOST_NESTED_MODELS} levels deep here", declaration.name.span)
         self._open_models.append(name)
         try:
             found: ModelEntity | BrokenEntity = ModelEntity(self._model(declaration), declaration.name.span)
@@ -167,6 +174,7 @@ class Declarations:
                 self.report.fail("E0202", f"the model has two members `{member.name}`", member.name.span)
             members[member.name.text] = self._member(member, reader, context)
         kind = ir.ModelType(declaration.name.text, self.scope.name, tuple(of(symbol) for symbol in dims), tuple(members.values()))
+        check_extent(kind, declaration.name.span, self.report)
         return ModelDeclaration(declaration.name.text, kind, dims, declaration.name.span)
 
     def _member(self, member: tree.Member, reader: TypeReader, context: AxisContext) -> ir.Member:

@@ -43,6 +43,9 @@ def expression(body: Body, node: tree.Expression) -> Typed:
                 return _logical(body, node)
             case tree.Tuple(_, elements):
                 parts = [expression(body, element) for element in elements]
+                for part, element in zip(parts, elements, strict=True):
+                    if isinstance(part.type, types.ModelList | types.Batches):
+                        body.report.not_built(f"a tuple with {part.type}", element.span)
                 return Typed(types.Tuple(tuple(part.type for part in parts)), tuple(value for part in parts for value in part.values))
             case tree.Bracket():
                 return _bracket(body, node)
@@ -96,7 +99,8 @@ def _attribute(body: Body, node: tree.Attribute) -> Typed:
         case types.Optimiser() if name == "step":
             return Typed(types.INT, (body.builder.op("optimiser_step", base.value),))
     own = {types.Dataset: ["all"], types.Optimiser: ["step"]}.get(type(base.type), [])
-    body.report.fail("E0303", f"{base.type} has no attribute `{name}`", node.name.span, help=did_you_mean(name, own))
+    hint = did_you_mean(name, own) if name not in own else "it belongs to the dataset itself, before `shuffle`"
+    body.report.fail("E0303", f"{base.type} has no attribute `{name}`", node.name.span, help=hint)
 
 
 def member(body: Body, base: Typed, model: ir.ModelType, name: str, node: tree.Attribute) -> Typed:
@@ -171,6 +175,8 @@ def _bracket(body: Body, node: tree.Bracket) -> Typed:
 def _list_item(body: Body, base: Typed, kind: types.ModelList, node: tree.Bracket) -> Typed:
     index = None
     match node.items:
+        case (tree.AxisList(_, (tree.AxisName(_, name),)),) if name in body.environment:
+            pass
         case (tree.AxisList(_, (axis,)),):
             index = body.context.axis(axis).size.constant()
     if index is None:

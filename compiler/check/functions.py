@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.axes import AxisContext, agree
-from shapescript.compiler.check.body import Body
-from shapescript.compiler.check.changes import returning, returns
+from shapescript.compiler.check.axes import AxisContext, accepts
+from shapescript.compiler.check.body import MOST_PATHS, Body
+from shapescript.compiler.check.changes import ends, returning, returns
 from shapescript.compiler.check.expressions import attach, condition
 from shapescript.compiler.check.report import Report, Reported
 from shapescript.compiler.check.scope import FunctionInfo
 from shapescript.compiler.check.statements import checked
 from shapescript.compiler.check.typed import Typed, Variable, split
 from shapescript.compiler.check.types import Tensor
+from shapescript.compiler.check.wording import mend, size_note
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.nodes import Function, Value
 from shapescript.compiler.ops.build import Builder
@@ -43,20 +44,30 @@ def check_function(info: FunctionInfo, report: Report) -> tuple[Function | None,
     return Function(signature.name, signature.dims, block, tuple(mutable), results, signature.span), body.calls
 
 
-def finish(body: Body, statements: tuple[tree.Statement, ...]) -> tuple[Value, ...]:
-    """Check statements to the function's end: gives its results and the last values of its `mut` parameters.
+Blocks = tuple[tuple[tree.Statement, ...], ...]
+
+
+def finish(body: Body, statements: tuple[tree.Statement, ...], after: Blocks = ()) -> tuple[Value, ...]:
+    """Check statements, and those of the blocks around that come `after`, to the function's end: gives its results and the last values of
+    its `mut` parameters.
 
     Where a branch returns, what follows the `if` goes on inside the branches that don't.
     """
     for place, statement in enumerate(statements):
+        rest = statements[place + 1 :]
+        if rest and ends((statement,)):
+            body.report.warn("E0312", "this is never reached: every way before it returns", rest[0].span)
         match statement:
             case tree.Return():
                 return _returned(body, statement)
             case tree.If() if any(returns(branch.body) for branch in statement.branches) or returns(statement.otherwise or ()):
-                return _branch(body, statement.branches, statement.otherwise or (), statements[place + 1 :], statement.span)
+                return _branch(body, statement.branches, statement.otherwise or (), (rest, *after), statement.span)
             case tree.For() | tree.While() if returns(statement.body):
                 body.report.not_built("`return` inside a loop", next(returning(statement.body)).span)
         checked(body, statement)
+    if after:
+        return finish(body, after[0], after[1:])
+    _count_path(body)
     if body.info.signature.result != types.NOTHING:
         body.report.fail(
             "E0307", f"`{body.info.signature.name}` ends without returning its {body.info.signature.result}", body.info.signature.span
@@ -65,16 +76,23 @@ def finish(body: Body, statements: tuple[tree.Statement, ...]) -> tuple[Value, .
 
 
 def _branch(
-    body: Body, branches: tuple[tree.Branch, ...], otherwise: tuple[tree.Statement, ...], rest: tuple[tree.Statement, ...], span: Span
+    body: Body, branches: tuple[tree.Branch, ...], otherwise: tuple[tree.Statement, ...], after: Blocks, span: Span
 ) -> tuple[Value, ...]:
     first, more = branches[0], branches[1:]
     decided = condition(body, first.condition)
     with body.region() as inner:
-        yes = inner.block((), finish(body, (*first.body, *rest)))
+        yes = inner.block((), finish(body, first.body, after))
     with body.region() as inner:
-        no = inner.block((), _branch(body, more, otherwise, rest, span) if more else finish(body, (*otherwise, *rest)))
+        no = inner.block((), _branch(body, more, otherwise, after, span) if more else finish(body, otherwise, after))
     with body.builder.at(span):
         return body.builder.emit("if", decided.value, regions=(yes, no))
+
+
+def _count_path(body: Body) -> None:
+    """Each way to the end is code of its own, and `if`s in a row multiply them."""
+    body.paths += 1
+    if body.paths > MOST_PATHS:
+        body.report.not_built(f"a function with `return` inside of `if` and more than {MOST_PATHS} ways to its end", body.info.signature.span)
 
 
 def _changed(body: Body) -> tuple[Value, ...]:
@@ -83,6 +101,7 @@ def _changed(body: Body) -> tuple[Value, ...]:
 
 
 def _returned(body: Body, node: tree.Return) -> tuple[Value, ...]:
+    _count_path(body)
     signature = body.info.signature
     label = (Label(signature.span, "declared here"),)
     if node.value is None:
@@ -90,6 +109,8 @@ def _returned(body: Body, node: tree.Return) -> tuple[Value, ...]:
             body.report.fail("E0307", f"`{signature.name}` returns {signature.result}, and here nothing", node.span, label)
         return _changed(body)
     typed = body.evaluate(node.value)
+    if signature.result == typed.type == types.NOTHING:
+        body.report.fail("E0301", "this gives no value to return", node.value.span, help="write it on a line of its own, then `return`")
     if signature.result == types.NOTHING:
         body.report.fail(
             "E0301",
@@ -113,7 +134,9 @@ def _returned(body: Body, node: tree.Return) -> tuple[Value, ...]:
 
 def _result(body: Body, wanted: types.Type, typed: Typed, span: Span, label: tuple[Label, ...]) -> Typed:
     if isinstance(wanted, Tensor) and isinstance(typed.type, Tensor) and wanted.element == typed.type.element:
-        fits = len(wanted.axes) == len(typed.type.axes) and all(agree(a, b) for a, b in zip(wanted.axes, typed.type.axes, strict=True))
-        if not fits:
-            body.report.fail("E0404", f"the result is declared as {wanted}, and here is {typed.type}", span, label)
+        pairs = list(zip(wanted.axes, typed.type.axes, strict=False))
+        if len(wanted.axes) != len(typed.type.axes) or not all(accepts(a, b) for a, b in pairs):
+            note = next((size_note(a, b) for a, b in pairs if not accepts(a, b)), "")
+            text = f"the result is declared as {wanted}, and here is {typed.type}{note}"
+            body.report.fail("E0404", text, span, label, mend(wanted, typed.type))
     return body.convert(typed, wanted, span, lambda: f"the result of `{body.info.signature.name}`", label)

@@ -81,9 +81,11 @@ class Modules:
             target = self.read(found, declaration.module.span)
         if isinstance(declaration, tree.ImportModule):
             name = declaration.alias or declaration.module.parts[-1]
+            scope.imported.add(name.text)
             declare(scope, name, ModuleEntity(target, name.span) if target else BrokenEntity(name.span), self.report)
             return
         for name in declaration.names:
+            scope.imported.add(name.text)
             if target is None:
                 declare(scope, name, BrokenEntity(name.span), self.report)
             else:

@@ -33,6 +33,9 @@ def open_operand(body: Body, operand: Typed, pattern: tree.AxisList, given: Mapp
     """Match the pattern against the operand's axes and open its groups."""
     assert isinstance(operand.type, Tensor)
     axes = operand.type.axes
+    for node in pattern.axes:
+        if isinstance(node, tree.LeadingAxes):
+            body.context.axis(node)  # E0203 where the signature has none
     if len(pattern.axes) != len(axes):
         body.report.fail(
             "E0405",
@@ -55,6 +58,8 @@ def open_operand(body: Body, operand: Typed, pattern: tree.AxisList, given: Mapp
     sizes_here = tuple(axis.size for axis in found)
     value = operand.value
     if len(found) != len(axes):
+        if product(sizes_here).known() != product(axis.size for axis in axes).known():
+            body.report.not_built("opening an axis by a factor that is a sum", pattern.span)
         value = body.builder.op("reshape", value, axes=sizes_here)
     return Opened(value, tuple(names), tuple(found))
 
@@ -100,13 +105,13 @@ def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: S
             at,
             [Label(span, f"this is {operand}")],
         )
-    known = body.aliases.get(name) or body.context.names.get(name)
+    known = body.context.known(name)
     if known is None:
-        body.aliases[name] = known = Axis(name, axis.size)
+        body.context.aliases[name] = known = Axis(name, axis.size)
     if known.size != axis.size:
         body.report.fail(
             "E0401",
-            f"axis {name} is {_kind(known)} in this function, and can't name {axis} of {operand}",
+            f"axis {name} is {_kind(known)}, and can't name {axis} of {operand}",
             at,
             [Label(span, f"this is {operand}")],
         )
@@ -114,7 +119,10 @@ def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: S
 
 
 def _kind(axis: Axis) -> str:
-    return f"of size {axis.size}" if str(axis.size) != axis.name else "an axis of the signature"
+    if str(axis.size) != axis.name:
+        return f"of size {axis.size} in this function"
+    value = axis.size.constant()
+    return "bound by the function's signature" if value is None else f"of size {value}"
 
 
 def _open_group(
@@ -132,6 +140,9 @@ def _open_group(
         if len(axis.parts) != len(parts):
             body.report.fail("E0407", f"the group {axis} has {len(axis.parts)} parts, the pattern opens {len(parts)}", node.span)
         own = Tensor(operand.element, axis.parts)
+        for part, found in zip(parts, axis.parts, strict=True):
+            if isinstance(part, tree.AxisName) and given.get(part.name, found.size) != found.size:
+                body.report.fail("E0401", f"{part.name} of the group {axis} has size {found.size}, not {given[part.name]}", node.span)
         return [
             (
                 part.name if isinstance(part, tree.AxisName) else found.name,
@@ -155,10 +166,11 @@ def _open_group(
     for size in known:
         if size is not None:
             rest = _quotient(body, rest, size, axis, node)
-    if not unknown and rest != sizes.ONE:
+    if not unknown and rest.known() != sizes.ONE:
+        whole = product(s for s in known if s is not None)
         body.report.fail(
             "E0401",
-            f"{node.span.text} has {product(s for s in known if s is not None)} places, {axis} has {axis.size}",
+            f"{axis} can't be opened as {node.span.text}: {_counted(axis.size)} is not {_counted(whole)}",
             node.span,
             [Label(span, f"this is {operand}")],
         )
@@ -171,6 +183,12 @@ def _open_group(
             found = body.context.axis(part)
             opened.append((found.name, found))
     return opened
+
+
+def _counted(size: Size) -> str:
+    """A size with its number where that is known: `H*W, which is 6`."""
+    value = size.constant()
+    return str(size) if value is None or str(value) == str(size) else f"{size}, which is {value},"
 
 
 def _same(body: Body, node: tree.Axis, axis: Axis, operand: Tensor) -> Axis:
@@ -187,7 +205,7 @@ def _factor(body: Body, part: tree.Axis, given: Mapping[str, Size]) -> Size | No
             return given[part.name]
         if is_dim_name(part.name):
             return body.context.named(part.name, part.span).size
-        axis = body.aliases.get(part.name) or body.context.names.get(part.name)
+        axis = body.context.known(part.name)
         return axis.size if axis else None
     if isinstance(part, tree.AxisGroup | tree.LeadingAxes):
         body.report.fail("E0407", "a group's parts are single axes", part.span)
@@ -204,11 +222,9 @@ def _quotient(body: Body, whole: Size, part: Size, axis: Axis, node: tree.AxisGr
 
 
 def _part(body: Body, part: tree.AxisName, size: Size) -> Axis:
-    if is_dim_name(part.name):
-        return body.context.named(part.name, part.span)
-    known = body.aliases.get(part.name) or body.context.names.get(part.name)
+    known = body.context.named(part.name, part.span) if is_dim_name(part.name) else body.context.known(part.name)
     if known is None:
-        body.aliases[part.name] = known = Axis(part.name, size)
+        body.context.aliases[part.name] = known = Axis(part.name, size)
     if known.size != size:
-        body.report.fail("E0401", f"axis {part.name} is {_kind(known)} in this function, here it would be {size}", part.span)
+        body.report.fail("E0401", f"axis {part.name} is {_kind(known)}, and here it would be of size {size}", part.span)
     return known

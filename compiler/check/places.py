@@ -14,6 +14,8 @@ from shapescript.compiler.syntax import tree
 
 def mut_place(body: Body, argument: tree.Argument) -> tuple[Place, Typed]:
     """The variable or member that `mut` stands before, which must be `mut` itself, and its value now."""
+    if body.in_gradient:
+        body.report.fail("E0701", "`mut` inside `value_and_grad`: what is differentiated changes nothing", argument.span)
     root: tree.Expression = argument.value
     path: list[str] = []
     while isinstance(root, tree.Attribute):
@@ -33,7 +35,7 @@ def mut_place(body: Body, argument: tree.Argument) -> tuple[Place, Typed]:
             f"`{root.name}` isn't `mut`, so a call can't change it",
             argument.span,
             [Label(variable.span, "bound here")],
-            help=f"bind it as `mut {root.name}`",
+            help=f"bind it as `mut {root.name}`" if variable.rebindable else "copy it: `mut copy = ...`",
         )
     return Place(variable, ".".join(path)), typed
 
@@ -49,12 +51,13 @@ def check_aliasing(body: Body, arguments: list[tuple[tree.Argument, Place | None
         for other_root, other_path, other_mut, other in named[:number]:
             overlap = root == other_root and (_within(path, other_path) or _within(other_path, path))
             if overlap and (is_mut or other_mut) and not _is_scalar(body, argument if not is_mut else other):
+                read = other if is_mut else argument
                 body.report.fail(
                     "E0602",
                     f"`{argument.value.span.text}` is passed as `mut` and once more in the same call",
                     argument.span,
                     [Label(other.span, "also here")],
-                    help=f"bind a copy before: `copy = {root}`",
+                    help=None if is_mut and other_mut else f"bind a copy before: `copy = {read.value.span.text}`",
                 )
 
 

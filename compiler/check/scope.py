@@ -78,6 +78,11 @@ class ModuleScope:
     source: Source
     module: tree.Module
     entities: dict[str, Entity] = field(default_factory=dict)
+    imported: set[str] = field(default_factory=set)
+
+    def exported(self, name: str) -> Entity | None:
+        """What an importing module finds under the name: a module doesn't hand on what it imports."""
+        return None if name in self.imported else self.entities.get(name)
 
     def dims(self) -> Iterator[tuple[str, Symbol]]:
         for name, entity in self.entities.items():

@@ -18,13 +18,13 @@ from shapescript.compiler.syntax import tree
 
 
 def checked(body: Body, statement: tree.Statement) -> None:
-    """One statement; a mistake in it is reported, and what it would have bound is left broken."""
+    """One statement; a mistake in it is reported, and the names that it would have bound are left broken."""
     try:
         with body.builder.at(statement.span):
             _statement(body, statement)
     except Reported:
-        for name in changed_names((statement,)):
-            body.bind_broken(name)
+        for target in statement.targets if isinstance(statement, tree.Assign) else ():
+            body.bind_broken(target.name)
 
 
 def _statement(body: Body, statement: tree.Statement) -> None:
@@ -89,8 +89,6 @@ def _values(body: Body, names: list[str]) -> tuple[Value, ...]:
 
 def _block(body: Body, statements: tuple[tree.Statement, ...]) -> None:
     for statement in statements:
-        if isinstance(statement, tree.Return):
-            body.report.not_built("`return` here", statement.span)
         checked(body, statement)
 
 
@@ -179,7 +177,7 @@ def _loop(
     with body.region() as inner:
         parameters = _enter(body, carried)
         variable = statement.variable
-        body.environment[variable.text] = Variable(variable.text, item, False, body.depth, variable.span)
+        body.environment[variable.text] = Variable(variable.text, item, False, body.depth, variable.span, rebindable=False)
         _block(body, statement.body)
         block: Block = inner.block((*item.values, *parameters), _values(body, carried), symbols)
     hints = [value.hint for value in outside]

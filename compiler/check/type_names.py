@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
-from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
-from shapescript.compiler.ir.sizes import Size, fresh, of
+from shapescript.compiler.ir.sizes import ONE, InexactDivision, Size, fresh, of
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.syntax import tree
 
+MOST_NESTED_MODELS = 100
+MOST_TENSORS = 4096  # of a model: loops over lists of sub-models are unrolled, and each tensor is code of its own
 ELEMENTS = {"f32": Element.F32, "f64": Element.F64, "int": Element.I64, "bool": Element.BOOL}
 SCALARS = {"int": types.INT, "float": types.FLOAT, "bool": types.BOOL, "str": types.STR}
 HANDLES = {"Mode": types.MODE, "LogSink": types.SINK}
 BUILT_IN = (*ELEMENTS, *SCALARS, *HANDLES, "Dataset", "AdamW")
+FOREIGN = {
+    **dict.fromkeys(("f16", "bf16", "float16", "float32", "Tensor", "tensor", "ndarray", "array"), "a tensor of f32 is written `[b n]`"),
+    **dict.fromkeys(("float64", "double"), "a tensor of f64 is written `f64[b n]`"),
+    **dict.fromkeys(("i32", "i64", "int32", "int64", "long"), "a tensor of whole numbers is written `int[b n]`, and has 64 bits"),
+    "string": "a string is a `str`",
+    "boolean": "a truth value is a `bool`",
+}
 
 
 class Models(Protocol):
@@ -77,7 +86,9 @@ class TypeReader:
                 return None
             scope = entity.scope
         last = name.parts[-1].text
-        if self.models is not None and scope is self.context.scope and last not in scope.entities:
+        if scope is not self.context.scope:
+            return scope.exported(last)
+        if self.models is not None and last not in scope.entities:
             self.models.model(last)
         return scope.entities.get(last)
 
@@ -94,11 +105,20 @@ class TypeReader:
                 (axis,) = axes if len(axes := self.context.axes(self._one_list(items, span))) == 1 else (None,)
                 if axis is None:
                     self.report.fail("E0301", f"a batch has one axis: `{name}[b]`", span)
+                self._batchable(record, span)
                 return types.Batch(record, axis)
             case ModuleEntity():
                 self.report.fail("E0308", f"`{name}` is a module, not a type", span)
         if entity is not None:
             self.report.fail("E0308", f"`{name}` is no type", span)
+        if len(name.parts) > 1:
+            self._not_in_module(name)
+        if str(name) in ELEMENTS and items is None:
+            self.report.fail("E0308", f"`{name}` is the elements' type of a tensor: its axes follow in brackets, `{name}[...]`", span)
+        if str(name) in (*SCALARS, *HANDLES):
+            self.report.fail("E0308", f"`{name}` takes no brackets", span)
+        if str(name) in FOREIGN:
+            self.report.fail("E0308", f"no type `{name}`", span, help=FOREIGN[str(name)])
         known = [*BUILT_IN, *(n for n, e in self.context.scope.entities.items() if isinstance(e, ModelEntity | RecordEntity))]
         self.report.fail("E0308", f"no type `{name}`", span, help=did_you_mean(str(name), known))
 
@@ -108,9 +128,34 @@ class TypeReader:
         arguments = tuple(self._size_argument(item) for item in items or ())
         if len(arguments) != len(declaration.dims):
             names = ", ".join(symbol.name for symbol in declaration.dims)
-            wanted = f"takes {len(declaration.dims)} dims [{names}]" if declaration.dims else "takes no dims"
-            self.report.fail("E0302", f"the model `{declaration.name}` {wanted}, found {len(arguments)}", span)
-        return ir.substitute_model(declaration.type, dict(zip(declaration.dims, arguments, strict=True)))
+            wanted = f"takes {counted(len(declaration.dims), 'dim')} [{names}]" if declaration.dims else "takes no dims"
+            self.report.fail("E2302", f"the model `{declaration.name}` {wanted}, found {len(arguments)}", span)
+        try:
+            model = ir.substitute_model(declaration.type, dict(zip(declaration.dims, arguments, strict=True)))
+        except (InexactDivision, ZeroDivisionError) as error:
+            reason = str(error) if isinstance(error, InexactDivision) else "a size is divided by 0"
+            label = [Label(declaration.span, "declared here")]
+            self.report.fail("E0501", f"a size of the model `{declaration.name}` is no whole number here: {reason}", span, label)
+        check_extent(model, span, self.report)
+        return model
+
+    def _batchable(self, record: types.Record, span: Span) -> None:
+        for name, kind in record.fields:
+            if kind == types.STR:
+                self.report.not_built(f"a batch or dataset of {record}, whose field `{name}` is a string,", span)
+
+    def _not_in_module(self, name: tree.QualifiedName) -> NoReturn:
+        scope = self.context.scope
+        for part in name.parts[:-1]:
+            entity = scope.entities.get(part.text)
+            if isinstance(entity, BrokenEntity):
+                raise Reported
+            if not isinstance(entity, ModuleEntity):
+                self.report.fail("E0201", f"no module `{part}` is imported", part.span, help=did_you_mean(part.text, scope.entities))
+            scope = entity.scope
+        last = name.parts[-1]
+        own = [known for known in scope.entities if known not in scope.imported]
+        self.report.fail("E0205", f"the module `{name.parts[-2]}` declares no `{last}`", last.span, help=did_you_mean(last.text, own))
 
     def _size_argument(self, item: tree.Item) -> Size:
         if isinstance(item, tree.AxisList) and len(item.axes) == 1:
@@ -122,6 +167,7 @@ class TypeReader:
             case (tree.AxisList(_, (tree.AxisName() | tree.Applied() as node,)),):
                 record = self._type_of_axis(node)
                 if isinstance(record, types.Record):
+                    self._batchable(record, span)
                     return types.Dataset(record, types.Axis("rows", of(fresh("rows"))))
         self.report.fail("E0301", "a dataset is of a record: `Dataset[Digit]`", span)
 
@@ -138,3 +184,27 @@ class TypeReader:
             name = tree.QualifiedName(node.span, (tree.Identifier(node.span, node.name),))
             return self.applied(name, None, node.span)
         return self.applied(node.name, node.items, node.span)
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def check_extent(model: ir.ModelType, span: Span, report: Report) -> None:
+    """E0503 for a model of more tensors than can be compiled, as far as the lengths of its lists are known."""
+    found = _tensors(model).constant()
+    if found is not None and found > MOST_TENSORS:
+        report.fail("E0503", f"the model `{model}` has {found} tensors, and a model has at most {MOST_TENSORS}", span)
+
+
+def _tensors(model: ir.ModelType) -> Size:
+    total = Size()
+    for member in model.members:
+        match member.type:
+            case ir.ModelType():
+                total = total + _tensors(member.type)
+            case ir.ListType(element, count):
+                total = total + _tensors(element) * count
+            case _:
+                total = total + ONE
+    return total

@@ -30,7 +30,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Variable:
-    """A name in force. `depth` counts the blocks around its binding. A broken one had a mistake in its binding."""
+    """A name in force. `depth` counts the blocks around its binding. A broken one had a mistake in its binding; a loop's isn't rebindable."""
 
     name: str
     typed: Typed
@@ -38,6 +38,7 @@ class Variable:
     depth: int
     span: Span
     broken: bool = False
+    rebindable: bool = True
 
 
 Environment = dict[str, Variable]

@@ -123,7 +123,7 @@ class Dataset:
     ordered: bool = False
 
     def __str__(self) -> str:
-        return f"Dataset[{self.record.name}]"
+        return f"{'shuffled ' if self.ordered else ''}Dataset[{self.record.name}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def argument_word(kind: Type) -> tuple[str, Word]:
     """The struct format of a parameter's word, and how it is made of the argument."""
     match kind:
         case TensorType(element, ()):
-            return ("d" if element.is_float else "q"), _identity
+            return ("d", _identity) if element.is_float else ("q", int)
         case TensorType() | ModelType():
             return "q", address_of
         case OptimiserType() | DatasetType():

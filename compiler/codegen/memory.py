@@ -9,7 +9,7 @@ and waits for the next call: calls that follow allocate nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.context import Word, load_address, load_word, store_word
-from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at, function, load, store
+from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at, function, load
 
 ALIGNMENT = 64
 HEADER_BYTES = 64
@@ -65,7 +65,7 @@ def _take(module: Any, ask: Callable[[Builder, Value], Value]) -> Any:
     b.ret(b.inttoptr(start, PTR))
 
     b.position_at_end(slow)
-    following = load(b, load_address(b, context, Word.ARENA_CHUNK), PTR_AS_WORD)
+    following = load(b, load_address(b, context, Word.ARENA_CHUNK), I64)
     with b.if_then(b.icmp_signed("!=", following, I64(0))):
         begin, limit = b.add(following, I64(HEADER_BYTES)), load(b, at(b, b.inttoptr(following, PTR), 1, I64), I64)
         with b.if_then(b.icmp_signed("<=", count, b.sub(limit, begin))):
@@ -81,8 +81,6 @@ def _take(module: Any, ask: Callable[[Builder, Value], Value]) -> Any:
     b.ret(b.inttoptr(start, PTR))
     return fn
 
-
-PTR_AS_WORD = I64
 
 # ---- Python
 
@@ -124,7 +122,7 @@ class Arena:
 
     def grow(self, words: Any, count: int) -> None:
         """Put a chunk with room for `count` bytes behind the one in use, and use it. `words`: the context's."""
-        chunk = Chunk(max(count, 2 * self.bytes))
+        chunk = Chunk(max(count, self.bytes))
         current = next(chunk for chunk in self.chunks if chunk.address == words[Word.ARENA_CHUNK])
         current.header[0] = chunk.address
         self.chunks.append(chunk)
@@ -172,5 +170,3 @@ class ArenaPool:
 
 
 ARENAS = ArenaPool()
-
-__all__ = ["ARENAS", "Arena", "ArenaMark", "ArenaPool", "Sequence", "aligned", "mark", "reset", "store", "take"]

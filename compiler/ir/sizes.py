@@ -69,8 +69,7 @@ class Size:
         return self + -other
 
     def __mul__(self, other: Size) -> Size:
-        return _collect((tuple(sorted(left + right, key=_order)), count * factor)
-                        for left, count in self.terms for right, factor in other.terms)
+        return _collect(term for left, count in self.terms for right, factor in other.terms for term in _product(left + right, count * factor))
 
     def __truediv__(self, other: Size) -> Size:
         return divide(self, other)
@@ -113,6 +112,28 @@ def _substituted(symbol: Symbol, values: Mapping[Symbol, Size]) -> Size:
     return of(symbol)
 
 
+def _product(symbols: Monomial, count: int) -> tuple[tuple[Monomial, int], ...]:
+    """The terms of a product of symbols: an exact quotient times its denominator is its numerator."""
+    for place, symbol in enumerate(symbols):
+        if symbol.quotient is None or len(symbol.quotient[1].terms) != 1:
+            continue
+        above, ((divisor, factor),) = symbol.quotient[0], symbol.quotient[1].terms
+        rest = _without((*symbols[:place], *symbols[place + 1 :]), divisor)
+        if rest is not None and count % factor == 0:
+            return (Size(((tuple(sorted(rest, key=_order)), count // factor),)) * above).terms
+    return ((tuple(sorted(symbols, key=_order)), count),)
+
+
+def _without(symbols: Monomial, removed: Monomial) -> Monomial | None:
+    """The symbols that are left; None where not all of `removed` are among them."""
+    rest = list(symbols)
+    for symbol in removed:
+        if symbol not in rest:
+            return None
+        rest.remove(symbol)
+    return tuple(rest)
+
+
 def _collect(terms: Iterable[tuple[Monomial, int]]) -> Size:
     counts: dict[Monomial, int] = {}
     for monomial, count in terms:
@@ -144,14 +165,10 @@ def divide(numerator: Size, denominator: Size) -> Size:
     divisor, factor = denominator.terms[0]
     parts: list[tuple[Monomial, int]] = []
     for monomial, count in numerator.terms:
-        rest = list(monomial)
-        for symbol in divisor:
-            if symbol not in rest:
-                return _quotient(numerator, denominator, above, below)
-            rest.remove(symbol)
-        if count % factor:
+        rest = _without(monomial, divisor)
+        if rest is None or count % factor:
             return _quotient(numerator, denominator, above, below)
-        parts.append((tuple(rest), count // factor))
+        parts.append((rest, count // factor))
     return _collect(parts)
 
 

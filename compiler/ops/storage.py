@@ -26,15 +26,14 @@ What an engine may rely on:
     other operand of that operation lies there. (`replace_submodel` alone may find its second operand at its destination: nothing to move.)
  2. Parameters that aren't `mut`, the fields of a batch, the results of `dataset_all`, and the parameters of a `while`'s condition are
     never overwritten.
- 3. An operand of `pack` in `packed_in_place` may be computed at its leaf's place in the packed model: nothing else wants it elsewhere.
+ 3. A storage in `packed_in_place` may be the place of a leaf in a packed model: what an operand of the pack is computed in then lies there.
 """
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values, walk
 from shapescript.compiler.ir.types import ModelType, OptimiserType, OrderedType, TensorType, sorted_leaves
 from shapescript.compiler.ops.table import View, entry
 
@@ -139,23 +138,27 @@ def _walk(block: Block, known: Places) -> None:
 
 
 def packed_in_place(block: Block, known: Mapping[Value, Place]) -> Mapping[Value, tuple[Op, str]]:
-    """Operands of the block's packs that may be computed in the packed model: the pack, and the dotted name of the leaf.
+    """Storages that operands of the block's packs fill, and that may be part of the packed model: the pack, and the leaf's dotted name.
 
-    They have a storage of their own, made in this block, and are used up by then: no later use, no use as a consumed operand.
+    They are made in this block and used up by then: nothing that lies there is read later, or taken over by another operation.
     """
     made = {value for op in block.ops for value in op.results}
     last = _last_uses(block)
-    consumed = {op.operands[place] for op in block.ops for place in overwritten(op)}
-    shared = Counter(place.root for place in known.values())
+    taken = {known[operand].root for op in walk(block) for place in overwritten(op) if (operand := op.operands[place]) in known}
+    lying: dict[Value, list[Value]] = {}
+    for value, place in known.items():
+        lying.setdefault(place.root, []).append(value)
     found: dict[Value, tuple[Op, str]] = {}
     for index, op in enumerate(block.ops):
         if op.name != "pack":
             continue
-        names = [leaf.name for leaf in sorted_leaves(op.attributes["model"])]
-        for name, operand in zip(names, op.operands, strict=True):
-            own = operand in made and known.get(operand) == Place(operand) and shared[operand] == 1
-            if own and operand not in found and operand not in consumed and last[operand] == index and op.operands.count(operand) == 1:
-                found[operand] = op, name
+        roots = [known[operand].root for operand in op.operands if operand in known]
+        for leaf, operand in zip(sorted_leaves(op.attributes["model"]), op.operands, strict=True):
+            filled = known.get(operand)
+            if filled is None or filled.path or filled.root not in made or filled.root in taken or filled.root in found:
+                continue
+            if roots.count(filled.root) == 1 and all(last.get(value, -1) <= index for value in lying[filled.root]):
+                found[filled.root] = op, leaf.name
     return found
 
 

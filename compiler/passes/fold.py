@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.numerics.elementary import division_fails, floor_divide, modulo

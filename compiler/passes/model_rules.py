@@ -1,10 +1,10 @@
-"""Local rewriting of operations on models: a part of what was just put together is that part."""
+"""Local rewriting of operations on models and modes: a part of what was just put together is that part; evaluation drops nothing out."""
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import sorted_leaves
 from shapescript.compiler.ops.build import Builder
-from shapescript.compiler.passes.fold import Definitions
+from shapescript.compiler.passes.fold import Definitions, known
 
 
 def _part_of_part(op: Op, definitions: Definitions, b: Builder) -> Value | None:
@@ -49,4 +49,10 @@ def _repacked(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     return whole if same else None
 
 
-RULES = (_part_of_part, _packed_leaf, _replaced_part, _repacked)
+def _nothing_dropped(op: Op, definitions: Definitions, b: Builder) -> Value | None:
+    """A draw below 0 leaves all elements as they are."""
+    draw = known(op.operands[3], definitions) if op.name == "dropout" else None
+    return op.operands[0] if draw is not None and draw < 0 else None
+
+
+RULES = (_nothing_dropped, _part_of_part, _packed_leaf, _replaced_part, _repacked)

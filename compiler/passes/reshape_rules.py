@@ -127,10 +127,16 @@ def _broadcast_to(op: Op, axes: Axes, b: Builder) -> Value | None:
 
 
 def _reshaped_broadcast(op: Op, definitions: Definitions, b: Builder) -> Value | None:
+    """As a broadcast to the new axes, where the operand keeps its own; the next rule moves the other way what has to be reshaped itself."""
     before = definitions.get(op.operands[0]) if op.name == "reshape" else None
     if before is None or before.name != "broadcast":
         return None
-    return _broadcast_to(before, result_type(op.result).axes, b)
+    attempt = Builder(op.span)
+    found = _broadcast_to(before, result_type(op.result).axes, attempt)
+    if found is None or any(made.name == "reshape" for made in attempt.ops):
+        return None
+    b.ops += attempt.ops
+    return found
 
 
 def _broadcast_reshape(op: Op, definitions: Definitions, b: Builder) -> Value | None:

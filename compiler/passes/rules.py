@@ -11,7 +11,7 @@ from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.shapes import inverse
-from shapescript.compiler.ops.table import Scalar, entry
+from shapescript.compiler.ops.table import Reduction, Scalar, entry
 from shapescript.compiler.passes.fold import Definitions, exact_inverse, fold, is_known, known
 
 Rule = Callable[[Op, Definitions, Builder], Value | None]
@@ -128,6 +128,21 @@ def _moved_broadcast(op: Op, definitions: Definitions, b: Builder) -> Value | No
     return b.broadcast(source, axes, tuple(sorted(places)))
 
 
+def _transposed_sum(op: Op, definitions: Definitions, b: Builder) -> Value | None:
+    """A reduction reads a transposed operand where it lies, if the order of several reduced axes is the same there."""
+    before = definitions.get(op.operands[0]) if isinstance(entry(op.name).lowering, Reduction) else None
+    if before is None or before.name != "transpose":
+        return None
+    permutation, positions = before.attributes["permutation"], op.attributes["positions"]
+    reduced = [permutation[place] for place in positions]
+    left = [axis for place, axis in enumerate(permutation) if place not in positions]
+    if reduced != sorted(reduced):
+        return None
+    found = b.op(op.name, before.operands[0], positions=tuple(reduced))
+    order = tuple(sorted(left).index(axis) for axis in left)
+    return found if left == sorted(left) else b.op("transpose", found, permutation=order)
+
+
 def _transposed_operand(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     """A contraction reads a transposed operand where it lies, but the left one's summed axes keep their order: it is that of the sum."""
     if op.name != "contraction":
@@ -152,5 +167,5 @@ def _summed(letters: Sequence[int], op: Op) -> list[int]:
 
 RULES: tuple[Rule, ...] = (
     constant, _neutral, _division_by_power_of_two, _undone, _chosen, _same_along_axes,
-    _axes_as_before, _twice, _moved_broadcast, _transposed_operand,
+    _axes_as_before, _twice, _moved_broadcast, _transposed_sum, _transposed_operand,
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.sizes import Symbol
+from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import Builder, rebuilt
 from shapescript.compiler.ops.storage import LOOPS, is_stored
 from shapescript.compiler.ops.table import Control, entry
@@ -23,6 +24,7 @@ from shapescript.compiler.passes.single_use import rewrite_single_uses
 from shapescript.compiler.passes.symbols import attribute_key, mentions, rows_bound
 
 MOST_WALKS = 10
+MOST_REWRITES = 30    # of what one operation became: far beyond what the rules need, and an end if two of them undid each other
 FREE_WHEN_FUSED = ("broadcast", "iota")
 
 
@@ -75,6 +77,7 @@ class _Walk:
         self.definitions: dict[Value, Op] = {}
         self.replaced: dict[Value, Value] = {}
         self.changed = False
+        self.depth = 0
 
     def values(self, values: Sequence[Value]) -> tuple[Value, ...]:
         return tuple(self.value(value) for value in values)
@@ -99,16 +102,20 @@ class _Walk:
         op = rebuilt(op, self.values(op.operands), op.regions, op.results)
         if isinstance(entry(op.name).lowering, Control):
             self.add_control(op, scope)
-        elif not self.rewrite(op, scope) and not self.is_checked(op, scope):
+        elif not self.rewrite(op, scope) and not self.is_checked(op, scope) and not self.is_evaluation(op, scope):
             self.share(op, scope)
 
     def rewrite(self, op: Op, scope: _Scope) -> bool:
+        if self.depth == MOST_REWRITES:
+            return False
         for rule in self.rules:
             builder = Builder(op.span)
             found = rule(op, self.definitions, builder)
             if found is not None:
+                self.depth += 1
                 for made in builder.ops:
                     self.add(made, scope)
+                self.depth -= 1
                 self.replace(op.results, (found,))
                 return True
         return False
@@ -123,6 +130,18 @@ class _Walk:
         elif op.name == "scale_model" and scope.has_checked(op.operands[0]):
             scope.checked.add(op.result)
         return False
+
+    def is_evaluation(self, op: Op, scope: _Scope) -> bool:
+        """Whether the operation draws from a mode that is known to be Eval: its draw is -1, no stream moves, and nobody uses the seed."""
+        mode = self.definitions.get(op.operands[0]) if op.name == "mode_draw" else None
+        if mode is None or mode.name != "mode_eval":
+            return False
+        builder = Builder(op.span)
+        numbers = [builder.constant(number, Element.I64) for number in (0, -1)]
+        for made in builder.ops:
+            self.add(made, scope)
+        self.replace(op.results, numbers)
+        return True
 
     def share(self, op: Op, scope: _Scope) -> None:
         key = self.key(op)

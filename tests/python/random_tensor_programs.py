@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 from evaluating import SPAN, function_of
+
 from shapescript.compiler.ir.nodes import Function, Value
 from shapescript.compiler.ir.sizes import ONE, Size, fresh, number, of, product
 from shapescript.compiler.ir.types import INT, Element, TensorType
@@ -14,6 +15,8 @@ B, N, D = of(fresh("b")), of(fresh("n")), number(4)
 SHAPES: list[tuple[Size, ...]] = [(B, N, D), (B * N, D), (B, D), (D,), (N, D), (B, N), (D, D), (B, D, N), (D, B)]
 UNARY = ("neg", "tanh", "relu", "abs", "exp", "sigmoid")
 BINARY = ("add", "sub", "mul", "div", "minimum", "maximum")
+KINDS = ["unary", "unary", "binary", "binary", "binary", "spread", "spread", "transpose", "reshape", "sum", "contraction", "contraction",
+         "select", "dropout", "constant", "loop", "twice"]
 
 
 class TensorWriter:
@@ -29,9 +32,7 @@ class TensorWriter:
         r = self.random
         x = self.pick(values)
         axes = result_type(x).axes
-        kinds = ["unary", "unary", "binary", "binary", "binary", "spread", "spread", "transpose", "reshape", "sum", "contraction", "contraction",
-                 "select", "dropout", "constant", "loop", "twice"]
-        match r.choice(kinds):
+        match r.choice(KINDS):
             case "unary":
                 values.append(b.op(r.choice(UNARY), x))
             case "binary":

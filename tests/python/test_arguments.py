@@ -47,6 +47,7 @@ WRONG: list[tuple[str, Call, str, type[Exception]]] = [
     ("R1004: x: expected an array, got NoneType", lambda p: p.same(None), "x", TypeError),
     ("R1004: m: expected a model Line, got dict", lambda p: p.predict({}, numbers(2, 3)), "m", TypeError),
     ("R1004: m: expected a model Line, got Block", lambda p: p.predict(p.Block[3](seed=1), numbers(2, 3)), "m", TypeError),
+    ("R1004: block: .* a part of one", lambda p: p.apply(p.Stack[3, 1](seed=1).blocks[0], numbers(2, 3)), "block", TypeError),
     ("R1004: n: expected an int, got the float 3.0", lambda p: p.halves(3.0, 1), "n", TypeError),
     ("R1004: n: expected an int, got bool", lambda p: p.halves(True, 1), "n", TypeError),
     ("R1004: n: expected an int that fits in 64 bits", lambda p: p.halves(2**63, 1), "n", ValueError),

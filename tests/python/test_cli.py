@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from fixtures import EXAMPLES
-from shapescript.compiler.diagnostics.model import InternalError
 
 import shapescript.checking
 from shapescript.cli import STAGES, main
+from shapescript.compiler.diagnostics.model import InternalError
 
 EXAMPLE = str(EXAMPLES / "train_mlp.ss")
 
@@ -175,7 +175,7 @@ def test_dims_from_the_command_line(here: Path, capsys: pytest.CaptureFixture[st
         ("grad", "cross_entropy"),
         ("fused", "update("),
         ("final", "update("),
-        ("llvm", "define "),
+        ("llvm", "define internal"),
         ("asm", ".text"),
     ],
 )

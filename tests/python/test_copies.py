@@ -250,3 +250,13 @@ def test_gradients_are_packed_where_they_are_computed() -> None:
     body = copied([VECTOR, SQUARE], build).body
     found = packed_in_place(body, places(Function("f", (), body, (False, False), 3)))
     assert {value: path for value, (_, path) in found.items()} == {body.ops[0].result: "bias", body.ops[1].result: "weight"}
+
+
+def test_a_reshaped_gradient_is_packed_where_it_is_computed() -> None:
+    def build(b: Builder, v: Value, w: Value) -> Value:
+        flat = b.op("exp", b.op("reshape", w, axes=(number(4),)))
+        return b.op("pack", b.op("neg", v), b.op("reshape", flat, axes=SQUARE.axes), model=LAYER)
+    function = copied([VECTOR, SQUARE], build)
+    found = packed_in_place(function.body, places(function))
+    assert {next(op.name for op in function.body.ops if value in op.results): path for value, (_, path) in found.items()} == {
+        "neg": "bias", "exp": "weight"}

@@ -8,6 +8,7 @@ import pytest
 from built_programs import HIDDEN, MLP, at, call, f32, function, i64, linear_type, stack, stack_type, train_mlp
 from conftest import Golden
 from evaluating import RecordingHost, flat_model, fresh_state, mode, tensors_of
+
 from shapescript.compiler.check.checker import check_file
 from shapescript.compiler.diagnostics.model import CompileError, InternalError
 from shapescript.compiler.ir.nodes import Function, Module, Value, walk
@@ -192,3 +193,8 @@ def test_composites_are_expanded_everywhere() -> None:
     body = inner.block([Value(i64(), "i"), h], [inner.op("stop_gradient", inner.op("softmax", h, positions=(1,)))])
     found = expand(function("f", [n, x], b, b.emit("for_range", n, n, x, regions=[body])))
     assert "exp" in names(found) and not {"softmax", "stop_gradient"} & set(names(found))
+
+
+def test_the_documented_step_is_the_golden_one() -> None:
+    golden_text = (Path(__file__).parent / "golden" / "mlp_step_final.txt").read_text("utf-8")
+    assert golden_text in (ROOT / "docs" / "final_ir.md").read_text("utf-8")

@@ -13,9 +13,9 @@ import pytest
 import torch_twins as twins
 from api_programs import digits
 from fixtures import EXAMPLES, ROOT
-from shapescript.compiler.codegen import target
 
 import shapescript
+from shapescript.compiler.codegen import target
 
 STEPS = 50
 PROGRAMS = ROOT / "tests" / "programs"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from shapescript.runtime.sinks import MemorySink
-
 from shapescript.progress import Progress
+from shapescript.runtime.sinks import MemorySink
 
 
 class Clock:
@@ -52,12 +51,12 @@ def test_a_line_that_changes_on_a_terminal() -> None:
     assert not stream.getvalue()
     clock.now += 0.05
     shown.wrote(record(3, loss=0.25))
-    assert stream.getvalue() == "\r\x1b[Kstep 3  loss 0.2500  20 steps/s"
+    assert stream.getvalue() == "\r\x1b[Kepoch 1  step 3  loss 0.2500  20 steps/s"
     shown.printing()
     assert stream.getvalue().endswith("\r\x1b[K")
     clock.now += 0.2
     shown.polled()
-    assert stream.getvalue().endswith("\r\x1b[Kstep 3  loss 0.2500")
+    assert stream.getvalue().endswith("\r\x1b[Kepoch 1  step 3  loss 0.2500")
     shown.close()
     assert stream.getvalue().endswith("\n")
 
@@ -66,9 +65,14 @@ def test_the_epoch_is_the_programs_where_it_names_one() -> None:
     shown, stream, _ = progress(live=False)
     shown.loaded("a.pt", {}, {"epochs": 7})
     shown.wrote(record(1))
-    shown.saved({"epochs": 8, "m": object()})
     shown.flushed()
-    assert stream.getvalue() == "epoch 8  step 1  loss 0.5000\n"
+    shown.wrote(record(2))
+    shown.close()
+    assert stream.getvalue() == "epoch 8  step 1  loss 0.5000\nepoch 9  step 2  loss 0.5000\n"
+    shown, stream, _ = progress(live=False)
+    shown.wrote({"epoch": 5, **record(1)})
+    shown.flushed()
+    assert stream.getvalue() == "epoch 5  step 1  loss 0.5000\n"
 
 
 def test_records_count_as_steps_where_they_name_none() -> None:

@@ -1,0 +1,64 @@
+"""How messages say that one type stands where another is wanted, and how that is mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import agree
+from shapescript.compiler.check.types import Axis, Tensor, Type
+from shapescript.compiler.ir.types import Element
+
+ELEMENT_NAMES = {Element.F32: "f32", Element.F64: "f64", Element.I64: "int", Element.BOOL: "bool"}
+
+
+def wanted_and_found(wanted: Type, found: Type) -> str:
+    text = f"{wanted} is wanted, found {found}"
+    return f"{text}: {_apart(wanted, found)}" if str(wanted) == str(found) else text
+
+
+def mismatch(wanted: Type, found: Type) -> str:
+    """The code for a type that doesn't fit."""
+    if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
+        return "E0301"
+    return "E0310" if wanted.element is not found.element else "E0405"
+
+
+def _apart(wanted: Type, found: Type) -> str:
+    """What tells apart two types that read the same."""
+    match wanted, found:
+        case types.Dataset(), types.Dataset():
+            return "two datasets, each with rows of its own"
+        case types.Record(_, module, _), types.Record(_, other, _):
+            return f"the one declared in {Path(module).name} and the one in {Path(other).name}"
+        case (types.Model(one), types.Model(two)) | (types.Optimiser(_, one), types.Optimiser(_, two)) if one.module != two.module:
+            return f"the one declared in {Path(one.module).name} and the one in {Path(two.module).name}"
+    return "two axes of one name, from different places"
+
+
+def mend(wanted: Type, found: Type) -> str | None:
+    """The conversion, or other step, that makes the one of the other."""
+    match wanted, found:
+        case Tensor(element), Tensor(other) if element is not other:
+            return f"convert it: {ELEMENT_NAMES[element]}(...)"
+        case Tensor(_, axes), Tensor(_, others) if len(axes) == len(others):
+            grouped = any(agree(one, other) and one.parts and not other.parts for one, other in zip(axes, others, strict=True))
+            pattern = " ".join(axis.name for axis in axes)
+            return f"say the group's order with a pattern: `rearrange({pattern} -> {pattern})`" if grouped else None
+        case types.Scalar("int"), types.Scalar("float") | Tensor(_, ()):
+            return "convert it: int(...)"
+        case types.Scalar("float"), Tensor(Element.I64, ()):
+            return "convert it: float(...)"
+        case types.Scalar("bool"), types.Scalar("int" | "float") | Tensor(Element.F32 | Element.F64 | Element.I64, ()):
+            return "compare it, for instance with `!= 0`"
+        case types.Dataset(ordered=False), types.Dataset(ordered=True):
+            return "give the dataset, and shuffle it where it is iterated"
+    return None
+
+
+def size_note(one: Axis, other: Axis) -> str:
+    """Why two axes that seem equal aren't."""
+    if one.name == other.name:
+        return " (two axes of one name, from different places)"
+    known = one.size.constant()
+    return f" (both {known} here, but axes agree by name)" if known is not None and known == other.size.constant() else ""

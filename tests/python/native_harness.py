@@ -1,0 +1,108 @@
+"""Runs functions in native code, for this machine and for x86-64-v3, and in the reference evaluator, and compares bytes."""
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from evaluating import Build, RecordingHost, function_of, type_of
+from shapescript.compiler.codegen.pointers import address_of
+from shapescript.compiler.codegen.program import NativeFunction, compile_function
+from shapescript.compiler.codegen.target import Target, host, x86_64_v3
+from shapescript.compiler.ir.nodes import Function, Op
+from shapescript.compiler.ir.verifier import verify_function
+from shapescript.compiler.ops.protocol import OptimiserState
+from shapescript.compiler.ops.table import infer
+from shapescript.compiler.passes.copies import insert_copies
+from shapescript.compiler.passes.fuse import fuse
+from shapescript.compiler.passes.simplify import simplify
+from shapescript.compiler.reference.engine import Evaluator
+from shapescript.compiler.reference.layouts import aligned_copy
+
+TARGETS = (host(), x86_64_v3())
+CONSTANTS = ("string", "mode_eval")  # what an engine asks for when it likes
+
+
+class NotingHost(RecordingHost):
+    """Notes the bytes of operands as they are at the call, since native code goes on working where they lie."""
+
+    def perform(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+        noted = [bytes_of(operand) for operand in operands]
+        results = super().perform(op, operands)
+        self.calls.pop()
+        if op.name not in CONSTANTS:
+            self.calls.append((op.name, noted))
+        return results
+
+
+def finished(function: Function, fused: bool = False) -> Function:
+    """The function as an engine gets it."""
+    passes: tuple[Callable[[Function], Function], ...] = (simplify, fuse, simplify, insert_copies) if fused else (insert_copies,)
+    for pass_ in passes:
+        function = pass_(function)
+        verify_function(function, infer)
+    return function
+
+
+def natives(function: Function, targets: Sequence[Target] = TARGETS) -> list[NativeFunction]:
+    return [compile_function(function, target) for target in targets]
+
+
+def bytes_of(value: Any) -> Any:
+    """What two equal values have in common, to the bit."""
+    match value:
+        case np.ndarray():
+            return value.dtype.str, value.shape, value.tobytes()
+        case OptimiserState():
+            return value.block[[0, 3, 4, 5, 6]].tobytes(), value.first.tobytes(), value.second.tobytes()
+        case float():
+            return np.float64(value).tobytes()
+        case SimpleNamespace():
+            return value.block[0], bytes_of(value.block[2:3])
+    return type(value), value
+
+
+def own(argument: Any) -> Any:
+    """A copy of an argument that shares no memory with it."""
+    match argument:
+        case np.ndarray():
+            return aligned_copy(argument) if argument.dtype == np.uint8 else argument.copy()
+        case OptimiserState(block, first, second):
+            state = OptimiserState(block.copy(), aligned_copy(first), aligned_copy(second))
+            state.block[1:3] = address_of(state.first), address_of(state.second)
+            return state
+        case SimpleNamespace() if not hasattr(argument, "arrays"):
+            return SimpleNamespace(block=argument.block.copy())
+    return argument if isinstance(argument, SimpleNamespace) else copy.copy(argument)
+
+
+def outcome(run: Callable[..., Sequence[Any]], arguments: Sequence[Any], host_: NotingHost) -> Any:
+    """Everything that a call does: its results, its arguments afterwards, what it asked the host; or its error."""
+    arguments = [own(argument) for argument in arguments]
+    try:
+        results: Any = [bytes_of(result) for result in run(arguments, host_)]
+    except Exception as error:  # whatever it is, both engines must raise the same
+        return type(error), str(error), host_.calls
+    return results, [bytes_of(argument) for argument in arguments], host_.calls
+
+
+def assert_same(function: Function, calls: Sequence[Sequence[Any]], make_host: Callable[[], NotingHost] = NotingHost,
+                targets: Sequence[Target] = TARGETS) -> list[Any]:
+    """Each call does the same in native code and in the reference evaluator; one compilation serves all calls. Gives the outcomes."""
+    compiled, evaluator = natives(function, targets), Evaluator(function)
+    outcomes = []
+    for arguments in calls:
+        expected = outcome(evaluator.run, arguments, make_host())
+        for native in compiled:
+            found = outcome(native.run, arguments, make_host())
+            assert found == expected, (native.target.name, [np.shape(argument) for argument in arguments])
+        outcomes.append(expected)
+    return outcomes
+
+
+def check(build: Build, *arguments: Any, fused: bool = False, mutable: Sequence[int] = ()) -> Any:
+    """A function of parameters that have the arguments' types does the same everywhere."""
+    function = finished(function_of([type_of(argument) for argument in arguments], build, mutable), fused)
+    return assert_same(function, [arguments])[0]

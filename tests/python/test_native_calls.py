@@ -1,0 +1,360 @@
+"""Calls of native functions: memory, threads, interruption, errors of the host, artifacts, other targets."""
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from built_programs import MLP, train_mlp
+from evaluating import RecordingHost, dataset, function_of, mode, tensor
+from native_harness import NotingHost, bytes_of, finished
+from shapescript.compiler.codegen import callbacks
+from shapescript.compiler.codegen.jit import undefined_symbols
+from shapescript.compiler.codegen.memory import ArenaPool
+from shapescript.compiler.codegen.program import (
+    NativeFunction,
+    assembly,
+    compile_artifact,
+    compile_function,
+    llvm_text,
+    load_artifact,
+    object_bytes,
+)
+from shapescript.compiler.codegen.target import aarch64, host, x86_64_v3, x86_64_v4
+from shapescript.compiler.ir.nodes import Function, Value
+from shapescript.compiler.ir.sizes import fresh, number, of
+from shapescript.compiler.ir.types import BOOL, INT, SINK, Element
+from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.ops.protocol import ExecutionError
+from shapescript.compiler.passes.pipeline import compile_entry
+from shapescript.compiler.reference.engine import Evaluator
+from test_native_programs import StepHost, block, digits_of_classes, fresh_state, model_of, normal
+
+I64 = Element.I64
+
+
+@pytest.fixture(scope="module")
+def training() -> Function:
+    return compile_entry(train_mlp(), "run", {})
+
+
+@pytest.fixture(scope="module")
+def train(training: Function) -> NativeFunction:
+    return compile_function(training, host())
+
+
+def run_arguments(examples: int = 150, epochs: int = 1) -> list[Any]:
+    return [model_of(MLP), fresh_state(MLP), digits_of_classes(examples), "a sink", 0, epochs, mode(1, 7)]
+
+
+def layers(depth: int) -> Function:
+    """x through products with w, each keeping what it made to the end: it needs much memory at large batches."""
+    n = of(fresh("n"))
+
+    def build(b: Builder, x: Value, w: Value) -> Sequence[Value]:
+        made = [x]
+        for _ in range(depth):
+            made.append(b.op("tanh", b.op("contraction", made[-1], w, left=(0, 1), right=(2, 1), out=(0, 2))))
+        total = made[0]
+        for value in made[1:]:
+            total = b.op("add", total, value)
+        return [total]
+    return finished(function_of([tensor(n, 30), tensor(30, 30)], build))
+
+
+# ---- memory
+
+
+def test_a_steady_call_asks_for_nothing(train: NativeFunction) -> None:
+    train.run(run_arguments(), StepHost())
+    grows, bytes_ = train.arenas.grows, train.arenas.bytes
+    for examples in (150, 64, 10, 149):
+        train.run(run_arguments(examples, epochs=3), StepHost())
+    assert (train.arenas.grows, train.arenas.bytes) == (grows, bytes_)
+
+
+def test_only_the_first_turn_of_a_loop_asks_for_memory(training: Function) -> None:
+    pool = ArenaPool()
+    fresh_train = compile_function(training, host())
+    fresh_train.arenas = pool
+    fresh_train.run(run_arguments(epochs=1), StepHost())
+    once, pool.grows = pool.grows, 0
+    other = compile_function(training, host())
+    other.arenas = ArenaPool()
+    other.run(run_arguments(epochs=20), StepHost())
+    assert other.arenas.grows == once > 0
+
+
+def test_memory_grows_where_a_batch_needs_more() -> None:
+    native, evaluator = compile_function(layers(4), host()), Evaluator(layers(4))
+    native.arenas = ArenaPool()
+    w, found = normal(30, 30, seed=1), []
+    for rows in (1, 1000, 7, 20000, 20000, 0):
+        x = normal(rows, 30)
+        (result,) = native.run([x, w], RecordingHost())
+        if rows < 100:
+            assert bytes_of(result) == bytes_of(evaluator.run([x, w], RecordingHost())[0])
+        found.append(native.arenas.grows)
+    assert found[0] <= found[1] < found[3] == found[4] == found[5] and native.arenas.bytes >= 4 * 20000 * 30 * 4
+
+
+def test_no_memory_is_an_error_that_python_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = compile_function(layers(2), host())
+    native.arenas = ArenaPool()
+
+    def refuse(*_: Any) -> Any:
+        raise MemoryError("no more")
+    native.run([normal(1, 30), normal(30, 30)], RecordingHost())
+    monkeypatch.setattr("shapescript.compiler.codegen.memory.aligned", refuse)
+    with pytest.raises(MemoryError, match="no more"):
+        native.run([normal(5000, 30), normal(30, 30)], RecordingHost())
+    monkeypatch.undo()
+    native.run([normal(5000, 30), normal(30, 30)], RecordingHost())
+
+
+def test_slots_are_shared_by_values_that_are_not_needed_together() -> None:
+    n = of(fresh("n"))
+
+    def build(b: Builder, x: Value) -> Sequence[Value]:
+        for _ in range(20):
+            x = b.op("transpose", x, permutation=(1, 0))
+        return [b.op("sum", x, positions=(0, 1))]
+    native = compile_function(finished(function_of([tensor(n, n)], build)), host())
+    native.arenas = ArenaPool()
+    native.run([normal(200, 200)], RecordingHost())
+    assert native.arenas.bytes <= 6 * 200 * 200 * 4
+
+
+def test_results_and_arguments_share_no_memory() -> None:
+    function = finished(function_of([tensor(8)], lambda b, x: [x, x, b.op("reshape", x, axes=(number(2), number(4)))]))
+    x = normal(8)
+    results = compile_function(function, host()).run([x], RecordingHost())
+    arrays = [x, *results]
+    assert not any(np.shares_memory(p, q) for place, p in enumerate(arrays) for q in arrays[:place])
+
+
+# ---- threads and reentrancy
+
+
+def test_threads_run_one_function_at_once(train: NativeFunction) -> None:
+    expected: list[Any] = run_arguments()
+    train.run(expected, StepHost())
+    outcomes: list[Any] = []
+
+    def work() -> None:
+        for _ in range(5):
+            arguments = run_arguments()
+            train.run(arguments, StepHost())
+            outcomes.append([bytes_of(argument) for argument in arguments[:2]])
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 20 and all(found == [bytes_of(argument) for argument in expected[:2]] for found in outcomes)
+
+
+def test_the_host_may_call_the_function_again() -> None:
+    def build(b: Builder, sink: Value, depth: Value, x: Value) -> Sequence[Value]:
+        doubled = b.op("add", x, x)
+        more = b.op("gt", depth, b.constant(0, I64))
+
+        def again(i: Builder) -> Sequence[Value]:
+            i.emit("write", sink, depth, record="R", fields=("depth",))
+            return [depth]
+        b.emit("if", more, regions=[block([], again), block([], lambda i: [depth])])
+        return [b.op("sum", doubled, positions=(0,))]
+    native = compile_function(finished(function_of([SINK, INT, tensor(100)], build)), host())
+    results: list[float] = []
+
+    class Again(RecordingHost):
+        def perform(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+            results.extend(native.run(["sink", operands[1] - 1, np.full(100, operands[1], np.float32)], self))
+            return ()
+    assert native.run(["sink", 3, np.full(100, 10, np.float32)], Again()) == [2000.0]
+    assert results == [200.0, 400.0, 600.0]
+
+
+def test_other_threads_run_while_native_code_does() -> None:
+    """The call holds no GIL."""
+    native, seen = compile_function(spin(), host()), threading.Event()
+
+    class Until(RecordingHost):
+        def poll(self) -> None:
+            if seen.is_set():
+                raise KeyboardInterrupt
+    other = threading.Thread(target=lambda: (time.sleep(0.01), seen.set()))
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        native.run([True], Until())
+    other.join()
+
+
+# ---- interruption
+
+
+def spin() -> Function:
+    return finished(function_of([BOOL], lambda b, go: b.emit("while", go, regions=[block([BOOL], lambda i, go: [go])] * 2)))
+
+
+def test_the_host_is_polled_and_may_end_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callbacks, "FIRST_BUDGETS", {True: 1000, False: 10})
+    monkeypatch.setattr(callbacks, "POLL_SECONDS", 1e-5)
+
+    class Impatient(RecordingHost):
+        def poll(self) -> None:
+            self.polls += 1
+            if self.polls > 100:
+                raise KeyboardInterrupt
+    host_ = Impatient()
+    native = compile_function(spin(), host())
+    for _ in range(2):
+        host_.polls = 0
+        with pytest.raises(KeyboardInterrupt):
+            native.run([True], host_)
+        assert host_.polls == 101
+
+
+def test_a_signal_ends_a_call() -> None:
+    """An interrupt that arrives in native code is raised where Python goes on, and that is inside the callback."""
+    native = compile_function(spin(), host())
+    main = threading.main_thread().ident
+    assert main is not None
+    for _ in range(3):
+        timer = threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            native.run([True], RecordingHost())
+        timer.join()
+
+
+@pytest.mark.parametrize("raised", [OSError("no space"), KeyboardInterrupt(), SystemExit(3), ExecutionError("R1", "mine", None)])
+def test_what_the_host_raises_reaches_the_caller_unchanged(train: NativeFunction, raised: BaseException) -> None:
+    class Failing(StepHost):
+        def perform(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+            if op.name == "write" and operands[1] == 2:
+                raise raised
+            return super().perform(op, operands)
+    arguments = run_arguments()
+    with pytest.raises(type(raised)) as caught:
+        train.run(arguments, Failing())
+    assert caught.value is raised and arguments[1].block[0] == 2
+    train.run(run_arguments(), StepHost())
+
+
+def test_a_call_lets_go_of_its_arguments() -> None:
+    native = compile_function(finished(function_of([SINK, tensor(3)], lambda b, s, x: [b.op("add", x, x)])), host())
+
+    class Sink:
+        pass
+    sink = Sink()
+    alive = weakref.ref(sink)
+    native.run([sink, normal(3)], RecordingHost())
+    del sink
+    gc.collect()
+    assert alive() is None
+
+
+# ---- the border
+
+
+def test_arguments_of_other_sizes_are_refused_before_anything_runs() -> None:
+    n, m = of(fresh("n")), of(fresh("m"))
+    function = finished(function_of([tensor(n, 4), tensor(n, m), tensor(m + number(1))], lambda b, x, y, z: [b.size(n * m)], hints=("x", "y", "z")))
+    native, evaluator = compile_function(function, host()), Evaluator(function)
+    for shapes in [((3, 4), (3, 5), (6,)), ((3, 4), (2, 5), (6,)), ((3, 4), (3, 5), (7,)), ((3, 5), (3, 5), (6,)), ((3, 4), (3,), (6,)), ((0, 4), (0, 0), (1,))]:
+        arguments, found = [normal(*shape) for shape in shapes], []
+        for run in (native.run, evaluator.run):
+            try:
+                found.append(run(arguments, RecordingHost()))
+            except ExecutionError as error:
+                found.append([error.code, error.message])
+        assert found[0] == found[1]
+
+
+def test_returned_nans_are_canonical() -> None:
+    function = finished(function_of([tensor(40), tensor()], lambda b, x, y: [x, b.op("neg", x), b.op("neg", y)]))
+    x = np.full(40, np.nan, np.float32)
+    x.view(np.uint32)[::3] = 0xFFC12345
+    results = compile_function(function, host()).run([x, float("nan")], RecordingHost())
+    for result in results[:2]:
+        assert set(result.view(np.uint32).tolist()) == {0x7FC00000}
+    assert np.float64(results[2]).tobytes() == np.float64("nan").tobytes()
+
+
+def test_the_floating_point_environment_is_the_programs_own(training: Function) -> None:
+    """Other libraries flush subnormals to zero for the whole thread: not in native code, and not differently after it."""
+    function = finished(function_of([SINK, tensor(20)], lambda b, s, x: [(b.emit("write", s, record="R", fields=()), b.op("mul", x, x))[1]]))
+    native, x = compile_function(function, host()), np.full(20, 1e-22, np.float32)
+    torch = pytest.importorskip("torch")
+
+    class Flushing(RecordingHost):
+        def perform(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
+            torch.set_flush_denormal(True)
+            return ()
+    try:
+        for flush in (False, True):
+            torch.set_flush_denormal(flush)
+            (result,) = native.run(["sink", x], Flushing())
+            assert result.view(np.uint32).all()
+            assert (torch.full((20,), 1e-22) * 1e-22 == 0).all().item() is flush
+    finally:
+        torch.set_flush_denormal(False)
+
+
+# ---- artifacts and targets
+
+
+def test_an_artifact_does_the_same_as_a_fresh_compilation(training: Function, train: NativeFunction) -> None:
+    artifact = compile_artifact(training, host())
+    loaded = load_artifact(training, host(), artifact)
+    hosts = [NotingHost(string=["c"]), NotingHost(string=["c"])]
+    arguments = [run_arguments(), run_arguments()]
+    for native, host_, given in zip((train, loaded), hosts, arguments, strict=True):
+        native.run(given, host_)
+    assert hosts[0].calls == hosts[1].calls and [*map(bytes_of, arguments[0][:2])] == [*map(bytes_of, arguments[1][:2])]
+    labels = digits_of_classes(150)
+    labels.arrays[1][7] = 10
+    with pytest.raises(ExecutionError, match="R1101: label 10"):
+        loaded.run([*run_arguments()[:2], labels, *run_arguments()[3:]], StepHost())
+
+
+@pytest.mark.parametrize("target", [x86_64_v3(), x86_64_v4(), aarch64()], ids=lambda target: target.name)
+def test_objects_need_nothing_but_memory_functions(training: Function, target: Any) -> None:
+    assert undefined_symbols(object_bytes(training, target)) <= {"memcpy", "memmove", "memset"}
+
+
+def test_texts_of_each_stage(training: Function) -> None:
+    assert "define" in llvm_text(training, host()) and "shapescript_entry" in assembly(training, x86_64_v3())
+
+
+def test_equal_kernels_are_emitted_once() -> None:
+    text = llvm_text(layers(6), host())
+    assert text.count("define internal void @\"product") == 1 and text.count("define internal void @\"elementwise") <= 3
+
+
+def test_strided_batches_of_a_dataset_are_not_copied() -> None:
+    """Batches in the dataset's own order are read where they lie."""
+    rows = fresh("b")
+    from shapescript.compiler.ir.types import DatasetType, RecordType
+
+    data = DatasetType(RecordType("R", (("x", tensor(16)),)), of(fresh("rows")))
+
+    def turn(i: Builder, x: Value, total: Value) -> Sequence[Value]:
+        return [i.op("add", total, i.op("sum", x, positions=(0, 1)))]
+
+    def build(b: Builder, d: Value) -> Sequence[Value]:
+        return b.emit("for_batches", d, b.constant(1000, I64), b.constant(False, Element.BOOL), b.constant(0.0, Element.F32),
+                      regions=[block([tensor(of(rows), 16), tensor()], turn, [rows])])
+    native = compile_function(finished(function_of([data], build)), host())
+    native.arenas = ArenaPool()
+    native.run([dataset(normal(20000, 16))], RecordingHost())
+    assert native.arenas.grows == 0
+
+
