@@ -39,6 +39,11 @@ def is_dim_name(name: str) -> bool:
     return name[:1].isupper()
 
 
+def axis_variables(size: Size) -> list[sizes.Symbol]:
+    """The symbols of a size that only a run knows: neither dims nor dim parameters, whose sizes are known when code is made."""
+    return [symbol for symbol in size.symbols() if symbol.value is None and symbol.quotient is None and not is_dim_name(symbol.name)]
+
+
 @dataclass
 class AxisContext:
     """The axis names in force: a function's or model's own, then the module's dims.
@@ -108,7 +113,7 @@ class AxisContext:
         if not self.binding:
             self.report.fail(
                 "E0203",
-                f"no axis `{name}` here: the function's signature binds its axes",
+                f"no axis `{name}` here: only a function's signature and its patterns bind lower-case axes",
                 span,
                 help=did_you_mean(name, [n for n in (*self.names, *self.aliases) if not n.startswith("..")]),
             )

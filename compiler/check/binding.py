@@ -10,7 +10,7 @@ from shapescript.compiler.check.axes import accepts, agree, shown
 from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.check.report import Report
 from shapescript.compiler.check.types import Axis, Type, group, single
-from shapescript.compiler.check.wording import size_note
+from shapescript.compiler.check.wording import order_hint, size_note
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.sizes import Size, Symbol, of, product
 from shapescript.compiler.ir.types import ModelType
@@ -93,11 +93,11 @@ class Binding:
                 open_names = " and ".join(symbol.name for symbol in self._free(equation.wanted))
                 self.report.fail(
                     "E2301",
-                    f"argument `{equation.parameter.name}` of `{self.signature.name}`: that {equation.wanted} is {equation.found} doesn't "
-                    f"say what {open_names} is",
+                    f"argument `{equation.parameter.name}` of `{self.signature.name}`: {equation.found} stands where {equation.wanted} is "
+                    f"wanted, which doesn't say what {open_names} would be",
                     equation.span,
                     [Label(equation.parameter.span, "declared here")],
-                    help=f"an argument with {open_names} as an axis of its own says it",
+                    help="a parameter in whose type it is an axis of its own says it",
                 )
 
     def _type(self, wanted: Type, found: Type, parameter: SignatureParameter, span: Span) -> None:
@@ -129,14 +129,15 @@ class Binding:
 
     def _leading(self, wanted: Axis, found: tuple[Axis, ...], parameter: SignatureParameter, span: Span) -> None:
         symbol = next(iter(wanted.size.symbols()))
-        whole = Axis(" ".join(axis.name for axis in found) or "no axes", product(axis.size for axis in found), found, leading=True)
+        whole = Axis(shown(found), product(axis.size for axis in found), found, leading=True)
         bound = self.axes.setdefault(symbol, whole)
         self.sources.setdefault(symbol, parameter.name)
         if not agree(bound, whole):
             self._disagree(Equation(wanted, whole, parameter, span), bound)
 
     def _free(self, wanted: Axis) -> list[Symbol]:
-        return [symbol for symbol in dict.fromkeys(wanted.size.symbols()) if symbol.value is None and symbol not in self.axes]
+        symbols = dict.fromkeys(wanted.size.symbols())
+        return [symbol for symbol in symbols if symbol.value is None and symbol.quotient is None and symbol not in self.axes]
 
     def _solve(self, equation: Equation) -> None:
         """Bind a symbol, or compare where all are bound; equations that can't be solved yet wait."""
@@ -165,9 +166,14 @@ class Binding:
         note = size_note(here, found)
         text = f"axis {wanted} is {here} from `{source}`, but {found} here{note}"
         if source is None:
-            text = f"axis {wanted} is wanted where {found} stands{note}; wanted {shown(equation.all_wanted)}, found {shown(equation.all_found)}"
+            whole = f"wanted {shown(equation.all_wanted)}, found {shown(equation.all_found)}"
+            text = f"axis {wanted} is wanted where {found} stands{note}; {whole}"
         self.report.fail(
-            "E0401", f"argument `{parameter.name}` of `{self.signature.name}`: {text}", equation.span, [Label(parameter.span, "declared here")]
+            "E0401",
+            f"argument `{parameter.name}` of `{self.signature.name}`: {text}",
+            equation.span,
+            [Label(parameter.span, "declared here")],
+            order_hint((here,), (found,)),
         )
 
     def axis(self, axis: Axis) -> Axis:

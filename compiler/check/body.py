@@ -191,7 +191,8 @@ class Body:
             self.environment[name.text] = Variable(name.text, Typed(types.NOTHING), True, self.depth, name.span, broken=True)
 
     def _named(self, typed: Typed, hint: str) -> Typed:
-        """Give the program's name to a value that has none yet, for printing."""
-        if len(typed.values) == 1 and not typed.values[0].hint and self.builder.ops and self.builder.ops[-1].results == typed.values:
+        """Give the program's name to a value that has none yet, for printing. One that a variable holds already stays as it is."""
+        is_last = len(typed.values) == 1 and self.builder.ops and self.builder.ops[-1].results == typed.values
+        if is_last and not typed.value.hint and all(typed.value not in known.typed.values for known in self.environment.values()):
             return replace(typed, values=self.builder.rename_last(hint))
         return typed

@@ -58,10 +58,10 @@ def _value_and_grad(site: Site) -> Typed:
 def _clip_norm(site: Site) -> Typed:
     """Scales by min(1, limit / (norm + 1e-6)), in f64, rounded once to f32; gives the norm before."""
     found = site.arguments(("gradient", "limit"), mutable=("gradient",))
+    limit = site.value(found["limit"], types.FLOAT)
     place, gradient = mut_place(site.body, found["gradient"])
     if not isinstance(gradient.type, types.Model):
         site.fail("E0301", f"`clip_norm` takes a model's gradient, found {gradient.type}", found["gradient"].value.span)
-    limit = site.value(found["limit"], types.FLOAT)
     if isinstance(limit.constant, float) and not limit.constant > 0.0:
         site.fail("E0503", f"the norm is clipped to a number above 0, not {limit.constant}", found["limit"].value.span)
     builder = site.body.builder
@@ -75,16 +75,15 @@ def _clip_norm(site: Site) -> Typed:
 
 def _update(site: Site) -> Typed:
     found = site.arguments(("model", "optimiser", "gradient", "lr"), mutable=("model", "optimiser"))
+    gradient, rate = site.evaluate(found["gradient"]), site.value(found["lr"], types.FLOAT)
     model_place, model = mut_place(site.body, found["model"])
     opt_place, opt = mut_place(site.body, found["optimiser"])
     if not isinstance(model.type, types.Model):
         site.fail("E0301", f"`update` takes a model, found {model.type}", found["model"].value.span)
     if opt.type != types.Optimiser("AdamW", model.type.model):
         site.fail("E0301", f"`update` takes the model's optimiser AdamW[{model.type}], found {opt.type}", found["optimiser"].value.span)
-    gradient = site.evaluate(found["gradient"])
     if gradient.type != model.type:
         site.fail("E0301", f"`update` takes a gradient of type {model.type}, found {gradient.type}", found["gradient"].value.span)
-    rate = site.value(found["lr"], types.FLOAT)
     if isinstance(rate.constant, float) and rate.constant < 0.0:
         site.fail("E0503", f"a rate is at least 0, not {rate.constant}", found["lr"].value.span)
     check_aliasing(site.body, [(found["model"], model_place), (found["optimiser"], opt_place), (found["gradient"], None)])

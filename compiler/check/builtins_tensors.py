@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.operators import spread_by_name
+from shapescript.compiler.check.operators import tensor_pair
 from shapescript.compiler.check.site import Handler, Site
 from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.check.types import Tensor
@@ -35,12 +35,14 @@ def _unary(op: str, host: bool = False) -> Handler:
 def _binary(op: str) -> Handler:
     def handler(site: Site) -> Typed:
         found = site.arguments(("x", "y"))
-        (left, left_type), (right, right_type) = (site.tensor(found[name]) for name in ("x", "y"))
-        if left_type.element != right_type.element:
-            site.fail("E0310", f"`{site.name}` of elements {left_type.element.value} and {right_type.element.value}")
+        left, right = (site.evaluate(found[name]) for name in ("x", "y"))
         spans = (found["x"].value.span, found["y"].value.span)
-        one, other, axes = spread_by_name(site.body, left, right, site.span, spans)
-        return Typed(Tensor(left_type.element, axes), (site.body.builder.op(op, one, other),))
+        if not isinstance(left.type, Tensor) and not isinstance(right.type, Tensor):
+            site.fail("E0301", f"`{site.name}` takes a tensor, found {left.type} and {right.type}")
+        values, kind = tensor_pair(site.body, site.name, left, right, site.span, spans)
+        if kind.element is Element.BOOL:
+            site.fail("E0310", f"`{site.name}` is not for bools")
+        return Typed(kind, (site.body.builder.op(op, *values),))
 
     return handler
 
@@ -51,13 +53,9 @@ def _conversion(element: Element, host: types.Scalar) -> Handler:
     def handler(site: Site) -> Typed:
         argument = site.arguments(("x",))["x"]
         typed = site.evaluate(argument)
-        value = (
-            site.body.builder.convert(typed.value, element)
-            if len(typed.values) == 1 and isinstance(typed.type, Tensor | types.Scalar)
-            else None
-        )
-        if value is None or typed.type == types.STR:
+        if not isinstance(typed.type, Tensor | types.Scalar) or typed.type == types.STR:
             site.fail("E0301", f"`{site.name}` converts numbers, found {typed.type}", argument.value.span)
+        value = site.body.builder.convert(typed.value, element)
         if isinstance(typed.type, Tensor) and (typed.type.axes or site.name not in ("int", "float")):
             return Typed(Tensor(element, typed.type.axes), (value,))
         return Typed(Tensor(element) if site.name == "f32" else host, (value,))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import axis_variables
 from shapescript.compiler.check.binding import Binding, describe, fits
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
+from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
 from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.check.report import Reported, did_you_mean
@@ -17,7 +19,6 @@ from shapescript.compiler.check.scope import BrokenEntity, FunctionEntity, Funct
 from shapescript.compiler.check.site import Site
 from shapescript.compiler.check.type_names import TypeReader
 from shapescript.compiler.check.typed import Place, Typed
-from shapescript.compiler.check.types import Type
 from shapescript.compiler.check.wording import mend, mismatch, wanted_and_found
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
@@ -25,9 +26,9 @@ from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import InexactDivision
 from shapescript.compiler.syntax import tree
 
-
 NOT_CALLED = {
     "Eval": "it is a mode as it stands: `Eval`",
+    "bool": "a number is compared: `x != 0`",
     "zeros": "its axes stand in brackets: `zeros[b n]`",
     "ones": "its axes stand in brackets: `ones[b n]`",
 }
@@ -85,7 +86,7 @@ def root_of(node: tree.Expression) -> tree.Expression:
     return node
 
 
-# ---- functions of the program ---------------------------------------------------------------------------------------------------------------
+# ---- functions of the program -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class _Argument:
 
 def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call) -> Typed:
     arguments = [_evaluated(body, argument) for argument in node.arguments]
+    if any(next(mut_names(argument.node.value), None) for argument in arguments):  # a call among the arguments may have changed them
+        arguments = [replace(a, typed=body.evaluate(a.node.value)) if a.place else a for a in arguments]
     matches = [(info, matched) for info in overloads if (matched := _match(info.signature, arguments)) is not None]
     fitting = [
         (info, matched)
@@ -220,6 +223,14 @@ def _bound(body: Body, signature: Signature, matched: list[_Argument | None], no
                 node.span,
                 [Label(signature.span, "declared here")],
             )
+        for variable in axis_variables(binding.axes[symbol].size):
+            body.report.fail(
+                "E0502",
+                f"the dim {symbol} of `{signature.name}` would be {binding.axes[symbol]} here: `{variable}` is an axis variable, of any size, "
+                "and a dim's size is known when the function is compiled",
+                node.span,
+                [Label(signature.span, "declared here")],
+            )
     sizes = binding.sizes
     operands: list[Value] = []
     for parameter, argument in zip(signature.parameters, matched, strict=True):
@@ -258,14 +269,14 @@ def _operands(body: Body, parameter: SignatureParameter, argument: _Argument | N
         return list(body.constant(parameter.default).values)
     wanted = types.map_axes(parameter.type, binding.axis, binding.sizes)
     typed = argument.typed
-    if not isinstance(typed.type, types.Tensor) or not isinstance(wanted, types.Tensor) or not wanted.axes:
-        if isinstance(wanted, types.Scalar | types.Tensor):
-            typed = body.convert(typed, wanted, argument.node.value.span, lambda: f"argument `{parameter.name}`")
+    bound = isinstance(typed.type, types.Tensor) and isinstance(wanted, types.Tensor) and wanted.axes  # compared when they were bound
+    if isinstance(wanted, types.Scalar | types.Tensor) and not bound:
+        typed = body.convert(typed, wanted, argument.node.value.span, lambda: f"argument `{parameter.name}`")
     kinds = [ir.substitute(kind, binding.sizes) for kind in types.lower(parameter.type)]
     return [body.reshaped(value, kind) for value, kind in zip(typed.values, kinds, strict=True)]
 
 
-# ---- records and models ---------------------------------------------------------------------------------------------------------------------
+# ---- records and models -----------------------------------------------------------------------------------------------------------------
 
 
 def _record(body: Body, record: types.Record, node: tree.Call) -> Typed:
@@ -277,8 +288,9 @@ def _record(body: Body, record: types.Record, node: tree.Call) -> Typed:
             body.report.fail("E0604", "a record is made of values: `mut` doesn't stand here", argument.span)
         name = argument.name.text if argument.name else names[place] if place < len(names) else ""
         if name not in names:
-            text = f"the record {record} has no field `{name}`" if argument.name else f"the record {record} has {len(names)} fields, and here is one value more"
-            body.report.fail("E0311" if argument.name else "E0302", text, argument.span, help=did_you_mean(name, names))
+            if argument.name is None:
+                body.report.fail("E0302", f"the record {record} takes ({', '.join(names)}), and here is one value more", argument.span)
+            body.report.fail("E0311", f"the record {record} has no field `{name}`", argument.span, help=did_you_mean(name, names))
         if name in given:
             body.report.fail("E0302", f"the field `{name}` is given twice", argument.span)
         given[name] = argument

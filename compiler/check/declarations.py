@@ -58,9 +58,8 @@ class Declarations:
     def _dims_and_consts(self, declarations: tuple[tree.Declaration, ...]) -> None:
         waiting: dict[str, tree.DimDeclaration | tree.ConstDeclaration] = {}
         for declaration in declarations:
-            if isinstance(declaration, tree.DimDeclaration | tree.ConstDeclaration):
-                if self._is_new(declaration.name, waiting):
-                    waiting[declaration.name.text] = declaration
+            if isinstance(declaration, tree.DimDeclaration | tree.ConstDeclaration) and self._is_new(declaration.name, waiting):
+                waiting[declaration.name.text] = declaration
         for name in waiting:
             self._constant(name, waiting)
         for name in self.overrides:
@@ -134,7 +133,9 @@ class Declarations:
         records = [d.name.text for d in self.scope.module.declarations if isinstance(d, tree.RecordDeclaration)]
         for field in declaration.fields:
             if isinstance(field.type, tree.Applied) and str(field.type.name) in records:
-                self.report.fail("E0301", f"a record's field is a tensor or a host value, not the record {field.type.name}", field.type.span)
+                self.report.fail(
+                    "E0301", f"a record's field is a tensor or a host value, not the record {field.type.name}", field.type.span
+                )
             kind = reader.read(field.type)
             if not isinstance(kind, types.Tensor | types.Scalar):
                 self.report.fail("E0301", f"a record's field is a tensor or a host value, not {kind}", field.type.span)

@@ -6,6 +6,7 @@ from shapescript.compiler.check import operators, types
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.builtins import NAMES_AS_VALUES, bracket_value
 from shapescript.compiler.check.calls import call, known_functions
+from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.scope import FunctionEntity, ModelEntity, RecordEntity
 from shapescript.compiler.check.typed import Typed
@@ -54,6 +55,14 @@ def expression(body: Body, node: tree.Expression) -> Typed:
             case tree.Pipe(_, operand, stage):
                 first = tree.Argument(operand.span, None, operand)
                 return call(body, tree.Call(node.span, stage.callee, (first, *stage.arguments), stage.pattern))
+
+
+def no_mut(body: Body, node: tree.Expression, where: str) -> None:
+    """E0701 for a `mut` argument in an expression that may be evaluated any number of times."""
+    for name in mut_names(node):
+        body.report.fail(
+            "E0701", f"`mut` {where}", name.span, help="make the call in a statement of its own, and bind what it gives to a name"
+        )
 
 
 def condition(body: Body, node: tree.Expression) -> Typed:
@@ -145,6 +154,7 @@ def _binary(body: Body, node: tree.Binary) -> Typed:
 
 def _logical(body: Body, node: tree.Logical) -> Typed:
     """The right side is evaluated only where it decides: as a branch where that could be noticed."""
+    no_mut(body, node.right, f"on the right of `{node.operator}`, which is evaluated only where it decides")
     left = condition(body, node.left)
     with body.region() as inner:
         right = condition(body, node.right)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext, accepts
 from shapescript.compiler.check.body import MOST_PATHS, Body
@@ -11,7 +13,7 @@ from shapescript.compiler.check.report import Report, Reported
 from shapescript.compiler.check.scope import FunctionInfo
 from shapescript.compiler.check.statements import checked
 from shapescript.compiler.check.typed import Typed, Variable, split
-from shapescript.compiler.check.types import Tensor
+from shapescript.compiler.check.types import Axis, Tensor
 from shapescript.compiler.check.wording import mend, size_note
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.nodes import Function, Value
@@ -79,20 +81,30 @@ def _branch(
     body: Body, branches: tuple[tree.Branch, ...], otherwise: tuple[tree.Statement, ...], after: Blocks, span: Span
 ) -> tuple[Value, ...]:
     first, more = branches[0], branches[1:]
-    decided = condition(body, first.condition)
-    with body.region() as inner:
-        yes = inner.block((), finish(body, first.body, after))
-    with body.region() as inner:
-        no = inner.block((), _branch(body, more, otherwise, after, span) if more else finish(body, otherwise, after))
     with body.builder.at(span):
+        decided = condition(body, first.condition)
+        with body.region() as inner:
+            yes = inner.block((), finish(body, first.body, after))
+        with body.region() as inner:
+            no = inner.block((), _branch(body, more, otherwise, after, span) if more else finish(body, otherwise, after))
         return body.builder.emit("if", decided.value, regions=(yes, no))
+
+
+def _new_name(body: Body, pairs: Iterable[tuple[Axis, Axis]]) -> str | None:
+    """The mend where a pattern gave another name to an axis of the result."""
+    for wanted, found in pairs:
+        if found.name in body.context.aliases and wanted.size.known() == found.size.known():
+            return f"`{found}` is a new name that a pattern gave to this axis: write `{wanted}` there"
+    return None
 
 
 def _count_path(body: Body) -> None:
     """Each way to the end is code of its own, and `if`s in a row multiply them."""
     body.paths += 1
     if body.paths > MOST_PATHS:
-        body.report.not_built(f"a function with `return` inside of `if` and more than {MOST_PATHS} ways to its end", body.info.signature.span)
+        body.report.not_built(
+            f"a function with `return` inside of `if` and more than {MOST_PATHS} ways to its end", body.info.signature.span
+        )
 
 
 def _changed(body: Body) -> tuple[Value, ...]:
@@ -138,5 +150,5 @@ def _result(body: Body, wanted: types.Type, typed: Typed, span: Span, label: tup
         if len(wanted.axes) != len(typed.type.axes) or not all(accepts(a, b) for a, b in pairs):
             note = next((size_note(a, b) for a, b in pairs if not accepts(a, b)), "")
             text = f"the result is declared as {wanted}, and here is {typed.type}{note}"
-            body.report.fail("E0404", text, span, label, mend(wanted, typed.type))
+            body.report.fail("E0404", text, span, label, mend(wanted, typed.type) or _new_name(body, pairs))
     return body.convert(typed, wanted, span, lambda: f"the result of `{body.info.signature.name}`", label)

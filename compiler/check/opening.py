@@ -1,7 +1,7 @@
 """A pattern's left side: it names every axis of an operand by place, and opens groups and products.
 
-A lower-case name that the operand doesn't have names the axis at that place anew, the same for the whole function; a name that the operand has
-elsewhere is E0408.
+A lower-case name that the operand doesn't have names the axis at that place anew, the same for the whole function; a name that the
+operand has elsewhere is E0408.
 """
 
 from __future__ import annotations
@@ -216,9 +216,7 @@ def _quotient(body: Body, whole: Size, part: Size, axis: Axis, node: tree.AxisGr
     try:
         return divide(whole, part)
     except (InexactDivision, ZeroDivisionError):
-        body.report.fail(
-            "E0501", f"{axis} ({axis.size}) can't be opened as {node.span.text}: {whole} is not a multiple of {part}", node.span
-        )
+        body.report.fail("E0501", f"{axis} can't be opened as {node.span.text}: {_counted(whole)} is not a multiple of {part}", node.span)
 
 
 def _part(body: Body, part: tree.AxisName, size: Size) -> Axis:

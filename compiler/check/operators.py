@@ -7,6 +7,7 @@ from shapescript.compiler.check.axes import agree, shown
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.typed import Constant, Typed
 from shapescript.compiler.check.types import Axis, Tensor
+from shapescript.compiler.check.wording import ELEMENT_NAMES, size_note
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.types import Element, TensorType
@@ -23,9 +24,17 @@ def spread_by_name(body: Body, left: Typed, right: Typed, span: Span, parts: tup
     assert isinstance(left.type, Tensor) and isinstance(right.type, Tensor)
     if len(left.type.axes) >= len(right.type.axes):
         axes, positions = left.type.axes, _positions(body, right.type.axes, left.type.axes, span, parts)
-        return left.value, body.builder.broadcast(right.value, tuple(a.size for a in axes), positions), axes
+        spread = body.builder.broadcast(right.value, tuple(a.size for a in axes), positions)
+        return left.value, spread, _with_groups(axes, right.type.axes, positions)
     axes, positions = right.type.axes, _positions(body, left.type.axes, right.type.axes, span, parts)
-    return body.builder.broadcast(left.value, tuple(a.size for a in axes), positions), right.value, axes
+    spread = body.builder.broadcast(left.value, tuple(a.size for a in axes), positions)
+    return spread, right.value, _with_groups(axes, left.type.axes, positions)
+
+
+def _with_groups(axes: tuple[Axis, ...], few: tuple[Axis, ...], positions: tuple[int, ...]) -> tuple[Axis, ...]:
+    """A group and its plain product meet as the group: the order of its parts stays known."""
+    groups = {place: axis for axis, place in zip(few, positions, strict=True) if axis.parts}
+    return tuple(groups.get(place, axis) for place, axis in enumerate(axes))
 
 
 def _positions(body: Body, few: tuple[Axis, ...], many: tuple[Axis, ...], span: Span, parts: tuple[Span, Span]) -> tuple[int, ...]:
@@ -38,7 +47,7 @@ def _positions(body: Body, few: tuple[Axis, ...], many: tuple[Axis, ...], span: 
                 "E0403",
                 f"axis {axis} stands {len(found)} times in {shown(many)}: which one {shown(few)} lies along is open",
                 span,
-                _sides(body, parts),
+                _sides(parts),
                 help="give one of the two axes another name with a pattern",
             )
         later = [place for place in found if place >= start]
@@ -56,21 +65,26 @@ def _no_place(
             "E0401",
             f"{shown(few)} and {shown(many)} have the same axes in another order; broadcasting by name keeps the order",
             span,
-            _sides(body, parts),
+            _sides(parts),
             help="bring one into the other's order with `rearrange`",
         )
-    same_size = [other for other in many if other.size.constant() is not None and other.size.constant() == axis.size.constant()]
-    extra = f" (both {axis.size.constant()} here, but axes agree by name)" if same_size else ""
+    note = next((text for other in many if (text := size_note(axis, other))), "")
     body.report.fail(
         "E0401",
-        f"axis {axis} of {shown(few)} is not in {shown(many)}{extra}: nothing is stretched, and there is no outer product by accident",
+        f"axis {axis} of {shown(few)} is not in {shown(many)}{note}: nothing is stretched, and there is no outer product by accident",
         span,
-        _sides(body, parts),
-        help=f"remove {axis} (index or reduce it), or say the product of axes with `einsum`",
+        _sides(parts),
+        help=_removal(axis),
     )
 
 
-def _sides(body: Body, parts: tuple[Span, Span]) -> tuple[Label, ...]:
+def _removal(axis: Axis) -> str:
+    if axis.size.constant() == 1:
+        return f"remove {axis} with a pattern, for instance `rearrange(x: b {axis} -> b)`"
+    return f"reduce {axis}, with sum, mean or max, or say the product of axes with `einsum`"
+
+
+def _sides(parts: tuple[Span, Span]) -> tuple[Label, ...]:
     return Label(parts[0], "the left operand"), Label(parts[1], "the right operand")
 
 
@@ -80,11 +94,9 @@ def arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Type
         if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
             if node.operator in INTEGER_ONLY:
                 body.report.fail("E0902", f"`{node.operator}` on tensors is not built yet", node.span)
-            value, kind = _tensors(
-                body, ARITHMETIC[node.operator], node.operator, left, right, node.span, (node.left.span, node.right.span)
-            )
+            value, kind = tensor_pair(body, node.operator, left, right, node.span, (node.left.span, node.right.span))
             if kind.element is Element.BOOL or (node.operator == "/" and not kind.element.is_float):
-                body.report.fail("E0310", f"`{node.operator}` is not for elements of type {kind.element.value}", node.span)
+                body.report.fail("E0310", f"`{node.operator}` is not for elements of type {ELEMENT_NAMES[kind.element]}", node.span)
             return Typed(kind, (body.builder.op(ARITHMETIC[node.operator], *value),))
         return _host_arithmetic(body, node, left, right)
 
@@ -104,8 +116,8 @@ def _host_arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -
     return Typed(types.FLOAT, (body.builder.op(ARITHMETIC[node.operator], *values),))
 
 
-def _tensors(
-    body: Body, what: str, sign: str, left: Typed, right: Typed, span: Span, parts: tuple[Span, Span]
+def tensor_pair(
+    body: Body, sign: str, left: Typed, right: Typed, span: Span, parts: tuple[Span, Span]
 ) -> tuple[tuple[Value, Value], Tensor]:
     """Operands of one element type with the same axes; a host number adapts to the tensor."""
     for side, part in ((left, parts[0]), (right, parts[1])):
@@ -118,7 +130,7 @@ def _tensors(
             adapted.append(side)
         elif side.type == types.FLOAT and not element.is_float:
             body.report.fail(
-                "E0310", f"a float doesn't adapt to a tensor of {element.value}", part, help="convert the tensor with f32(...)"
+                "E0310", f"a float doesn't adapt to a tensor of {ELEMENT_NAMES[element]}", part, help="convert the tensor with f32(...)"
             )
         else:
             adapted.append(Typed(Tensor(element), (body.host_number(side, element),)))
@@ -126,10 +138,10 @@ def _tensors(
     if first != second:
         body.report.fail(
             "E0310",
-            f"`{sign}` of elements {first.value} and {second.value}: nothing widens or narrows by itself",
+            f"`{sign}` of elements {ELEMENT_NAMES[first]} and {ELEMENT_NAMES[second]}: nothing widens or narrows by itself",
             span,
-            _sides(body, parts),
-            help=f"convert one side, for instance with {first.value if first.is_float else second.value}(...)",
+            _sides(parts),
+            help=f"convert one side, for instance with {ELEMENT_NAMES[first if first.is_float else second]}(...)",
         )
     one, other, axes = spread_by_name(body, adapted[0], adapted[1], span, parts)
     return (one, other), Tensor(element, axes)
@@ -139,7 +151,7 @@ def comparison(body: Body, node: tree.Comparison, left: Typed, right: Typed) -> 
     name = COMPARISONS[node.operator]
     with body.builder.at(node.span):
         if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
-            values, kind = _tensors(body, name, node.operator, left, right, node.span, (node.left.span, node.right.span))
+            values, kind = tensor_pair(body, node.operator, left, right, node.span, (node.left.span, node.right.span))
             if kind.element is Element.BOOL:
                 body.report.fail("E0310", f"`{node.operator}` is not for elements of type bool", node.span)
             return Typed(Tensor(Element.BOOL, kind.axes), (body.builder.op(name, *values),))
@@ -170,7 +182,7 @@ def power(body: Body, node: tree.Binary, base: Typed, exponent: Typed) -> Typed:
     kind = base.value.type
     assert isinstance(kind, TensorType)
     if kind.element is Element.BOOL or (count < 0 and not kind.element.is_float):
-        body.report.fail("E0310", f"this power is not for elements of type {kind.element.value}", node.span)
+        body.report.fail("E0310", f"this power is not for elements of type {ELEMENT_NAMES[kind.element]}", node.span)
     with body.builder.at(node.span):
         one = 1.0 if kind.element.is_float else 1
         value = _repeated(body, base.value, abs(count)) if count else body.builder.full(one, kind)
@@ -195,7 +207,7 @@ def matrix_product(body: Body, node: tree.Binary, left: Typed, right: Typed) -> 
             body.report.fail("E0301", f"`@` takes tensors with axes, found {side.type}", part.span)
     assert isinstance(left.type, Tensor) and isinstance(right.type, Tensor)
     if left.type.element != right.type.element or not left.type.element.is_float:
-        body.report.fail("E0310", f"`@` of elements {left.type.element.value} and {right.type.element.value}", node.span)
+        body.report.fail("E0310", f"`@` is for floats of one type, found {left.type} and {right.type}", node.span)
     ours, theirs = left.type.axes, right.type.axes
     summed = len(theirs) - 2 if len(theirs) > 1 else 0
     if not agree(ours[-1], theirs[summed]):
@@ -203,7 +215,7 @@ def matrix_product(body: Body, node: tree.Binary, left: Typed, right: Typed) -> 
             "E0401",
             f"`@` sums the last axis of {shown(ours)}, {ours[-1]}, with {theirs[summed]} of {shown(theirs)}",
             node.span,
-            _sides(body, (node.left.span, node.right.span)),
+            _sides((node.left.span, node.right.span)),
             help="say which axes meet with `einsum`",
         )
     letters: list[int] = []

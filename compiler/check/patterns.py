@@ -83,7 +83,7 @@ def einsum(body: Body, operands: list[Typed], pattern: tree.Pattern, given: Mapp
     first, second = (operand.type for operand in operands)
     assert isinstance(first, Tensor) and isinstance(second, Tensor)
     if first.element != second.element or not first.element.is_float:
-        body.report.fail("E0310", f"einsum of elements {first.element.value} and {second.element.value}", pattern.span)
+        body.report.fail("E0310", f"einsum is for floats of one type, found {first} and {second}", pattern.span)
     opened = [open_operand(body, operand, part, given, span) for operand, part, span in zip(operands, pattern.inputs, spans, strict=True)]
     known: dict[str, Axis] = {}
     for one, part in zip(opened, pattern.inputs, strict=True):

@@ -42,7 +42,7 @@ class Site:
                     "E0311",
                     f"`{self.name}` has no parameter `{argument.name}`",
                     argument.name.span,
-                    did_you_mean(argument.name.text, names),
+                    did_you_mean(argument.name.text, names) or f"it takes {self._listed(required, optional)}",
                 )
             if argument.name is None and place >= len(names):
                 self.fail("E0302", f"`{self.name}` takes {self._listed(required, optional)}, found one argument more", argument.span)
@@ -84,7 +84,7 @@ class Site:
         if floats and not typed.type.element.is_float:
             self.fail("E0310", f"`{self.name}` is for floats, found {typed.type}", argument.value.span, "convert with f32(...)")
         if typed.type.element is Element.BOOL:
-            self.fail("E0310", f"`{self.name}` is not for bools", argument.value.span)
+            self.fail("E0310", f"`{self.name}` is not for bools", argument.value.span, "convert with int(...) or f32(...)")
         return typed, typed.type
 
     def axes_over(self, argument: tree.Argument | None, operand: Tensor) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ class Site:
             self.fail("E0403", f"axis {text} stands {len(found)} times in {operand}: which one is open", node.span)
         if not found:
             near = did_you_mean(text, [axis.name for axis in operand.axes])
-            self.fail("E0402", f"axis {text} is not in {operand}", node.span, near or f"it has {listed or 'no axes'}")
+            self.fail("E0402", f"axis {text} is not in {operand}", node.span, near or f"its axes are {listed or 'none'}")
         return found[0]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from shapescript.compiler.check import types
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.changes import changed_names
-from shapescript.compiler.check.expressions import condition
+from shapescript.compiler.check.expressions import condition, no_mut
 from shapescript.compiler.check.report import Reported
 from shapescript.compiler.check.typed import Typed, Variable, split
 from shapescript.compiler.ir import types as ir
@@ -113,6 +113,7 @@ def _if(body: Body, branches: tuple[tree.Branch, ...], otherwise: tuple[tree.Sta
 
 
 def _while(body: Body, statement: tree.While) -> None:
+    no_mut(body, statement.condition, "in the condition of `while`, which changes nothing")
     names = _carried(body, (statement,))
     outside = _values(body, names)
     with body.region() as inner:

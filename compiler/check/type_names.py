@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn, Protocol
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.axes import AxisContext
+from shapescript.compiler.check.axes import AxisContext, axis_variables
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
 from shapescript.compiler.diagnostics.model import Label, Span
@@ -159,7 +159,12 @@ class TypeReader:
 
     def _size_argument(self, item: tree.Item) -> Size:
         if isinstance(item, tree.AxisList) and len(item.axes) == 1:
-            return self.context.axis(item.axes[0]).size
+            size = self.context.axis(item.axes[0]).size
+            for symbol in axis_variables(size):
+                text = f"a model's dims are known when it is compiled, and `{symbol}` is an axis variable, of any size"
+                name = symbol.name.title()
+                self.report.fail("E0502", text, item.span, help=f"declare a dim parameter after the function's name: `[{name}]`")
+            return size
         self.report.fail("E0301", "a model's dims are separated by commas", item.span)
 
     def _dataset(self, items: tuple[tree.Item, ...] | None, span: Span) -> types.Dataset:
@@ -191,20 +196,24 @@ def counted(number: int, what: str) -> str:
 
 
 def check_extent(model: ir.ModelType, span: Span, report: Report) -> None:
-    """E0503 for a model of more tensors than can be compiled, as far as the lengths of its lists are known."""
-    found = _tensors(model).constant()
+    """E0503 for a model of more tensors than can be compiled, as far as its lists' lengths are known; E0112 for one nested too deeply."""
+    tensors, depth = _extent(model)
+    if depth > MOST_NESTED_MODELS:
+        report.fail("E0112", f"models are nested more than {MOST_NESTED_MODELS} levels deep here", span)
+    found = tensors.constant()
     if found is not None and found > MOST_TENSORS:
         report.fail("E0503", f"the model `{model}` has {found} tensors, and a model has at most {MOST_TENSORS}", span)
 
 
-def _tensors(model: ir.ModelType) -> Size:
-    total = Size()
+def _extent(model: ir.ModelType) -> tuple[Size, int]:
+    """How many tensors, and how many models inside each other."""
+    tensors, depth = Size(), 0
     for member in model.members:
         match member.type:
-            case ir.ModelType():
-                total = total + _tensors(member.type)
-            case ir.ListType(element, count):
-                total = total + _tensors(element) * count
+            case ir.ModelType() | ir.ListType() as inner:
+                element, count = (inner.element, inner.count) if isinstance(inner, ir.ListType) else (inner, ONE)
+                own, below = _extent(element)
+                tensors, depth = tensors + own * count, max(depth, below)
             case _:
-                total = total + ONE
-    return total
+                tensors = tensors + ONE
+    return tensors, depth + 1

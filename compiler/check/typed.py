@@ -14,7 +14,7 @@ Constant = int | float | bool | str
 
 @dataclass(frozen=True)
 class Typed:
-    """`values` as types.lower says. `constant` where the value is known while checking; `path` is a list's place in its model (values[0])."""
+    """`values` as types.lower says. `constant` where the value is known; `path` is a list's place in its model, values[0]."""
 
     type: Type
     values: tuple[Value, ...] = ()
@@ -30,7 +30,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Variable:
-    """A name in force. `depth` counts the blocks around its binding. A broken one had a mistake in its binding; a loop's isn't rebindable."""
+    """A name in force. `depth` counts the blocks around its binding. A broken one had a mistake there; a loop's isn't rebindable."""
 
     name: str
     typed: Typed

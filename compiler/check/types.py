@@ -1,7 +1,7 @@
 """The checker's types: the IR's, with the names of axes, and with the structure of records and batches.
 
-Two axes are the same where name and size are. A name is what the program reads: `b`, `Hidden`, `3*D`, `(H Dh)`; the size tells apart what has
-the same name in different functions.
+Two axes are the same where name and size are. A name is what the program reads: `b`, `Hidden`, `3*D`, `(H Dh)`; the size tells apart
+what has the same name in different functions.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from shapescript.compiler.check import types
@@ -41,10 +42,8 @@ def mend(wanted: Type, found: Type) -> str | None:
     match wanted, found:
         case Tensor(element), Tensor(other) if element is not other:
             return f"convert it: {ELEMENT_NAMES[element]}(...)"
-        case Tensor(_, axes), Tensor(_, others) if len(axes) == len(others):
-            grouped = any(agree(one, other) and one.parts and not other.parts for one, other in zip(axes, others, strict=True))
-            pattern = " ".join(axis.name for axis in axes)
-            return f"say the group's order with a pattern: `rearrange({pattern} -> {pattern})`" if grouped else None
+        case Tensor(_, axes), Tensor(_, others):
+            return order_hint(axes, others)
         case types.Scalar("int"), types.Scalar("float") | Tensor(_, ()):
             return "convert it: int(...)"
         case types.Scalar("float"), Tensor(Element.I64, ()):
@@ -56,8 +55,18 @@ def mend(wanted: Type, found: Type) -> str | None:
     return None
 
 
+def order_hint(axes: Sequence[Axis], others: Sequence[Axis]) -> str | None:
+    """For plain products where groups are wanted."""
+    if not any(agree(one, other) and one.parts and not other.parts for one, other in zip(axes, others, strict=False)):
+        return None
+    pattern = " ".join(axis.name for axis in axes)
+    return f"a plain product has no order of its parts; a pattern says one: `rearrange(x: {pattern} -> {pattern})`"
+
+
 def size_note(one: Axis, other: Axis) -> str:
     """Why two axes that seem equal aren't."""
+    if agree(one, other):
+        return ""
     if one.name == other.name:
         return " (two axes of one name, from different places)"
     known = one.size.constant()

@@ -1,167 +1,165 @@
-"""Arguments and results as words of a call's context: sizes bound and checked, addresses taken, results made."""
+"""Arguments and results as words of a call's context: sizes bound and checked, addresses taken, results made.
+
+What a call of a function does here depends on its types alone, so it is written out once as Python source: with loops over parameters it
+took 9 µs a call, written out 2, beside 2 µs of native code for a small model's forward pass on one example.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from shapescript.compiler.codegen.callbacks import OPTIMISER_WORDS, Frame
+
 from shapescript.compiler.codegen.context import ContextLayout
 from shapescript.compiler.codegen.memory import aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of
-from shapescript.compiler.codegen.storage import FIRST, SECOND
+from shapescript.compiler.codegen.storage import FIRST, OPTIMISER_WORDS, SECOND
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Function
-from shapescript.compiler.ir.sizes import Size, Symbol, evaluate
+from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import (
     MODE,
     DatasetType,
     ModelType,
     OptimiserType,
-    OrderedType,
     TensorType,
     Type,
 )
 from shapescript.compiler.ops.binding import bind_sizes
+from shapescript.compiler.ops.locations import is_late
 from shapescript.compiler.ops.protocol import OptimiserState
-from shapescript.compiler.passes.plan import is_late
 
-Word = Callable[[Any], Any]
+# (arguments, the context's block) to the storages of the results, None for those that have none before the call.
+Marshal = Callable[[Sequence[Any], Any], tuple[Any, ...]]
 
 
-class Binder:
-    """Binds symbols to the sizes of a call's arguments.
+def marshaller(function: Function, layout: ContextLayout, symbols: Sequence[Symbol]) -> Marshal:
+    """What enters a call's arguments, sizes and results into a context. It raises ExecutionError R1003 for sizes that don't fit."""
+    source = "\n".join(["def marshal(arguments, block):", *_Source(function, symbols).lines()])
+    codes = [_format(value.type) for value in function.body.parameters] + ["q"] * (len(symbols) + function.results)
 
-    Nearly every axis is a known size or one symbol: those are read and compared here. Whatever else there is, and every failure, goes to
-    `bind_sizes`, which knows all and words the errors.
-    """
+    def bind(arguments: Sequence[Any]) -> tuple[int, ...]:
+        sizes = bind_sizes(function, arguments)
+        return tuple(sizes.get(symbol, 0) for symbol in symbols)
+
+    names: dict[str, Any] = {
+        "bind": bind, "pack": struct.Struct("".join(codes)).pack_into, "address": address_of, "empty": np.empty, "aligned": aligned,
+        "optimiser": _new_optimiser, "start": 8 * (layout.first_symbol - layout.parameters),
+        **{element.value: dtype for element, dtype in DTYPES.items()},
+    }
+    exec(compile(source, f"<arguments of {function.name}>", "exec"), names)
+    made: Marshal = names["marshal"]
+    return made
+
+
+class _Source:
+    """The lines of `marshal`: p0, p1, ... are arguments, n0, n1, ... the symbols' values, r0, r1, ... the results' storages."""
 
     def __init__(self, function: Function, symbols: Sequence[Symbol]) -> None:
-        self._function, self._symbols = function, tuple(symbols)
-        self._known: list[tuple[int, int, tuple[tuple[int, int], ...]]] = []  # argument, rank, (axis, size)
-        self._first: dict[Symbol, tuple[int, int]] = {}
-        self._again: list[tuple[Symbol, int, int]] = []
-        self._is_simple = True
-        for place, value in enumerate(function.body.parameters):
-            match value.type:
-                case TensorType(_, axes) if axes:
-                    self._tensor(place, axes)
-                case DatasetType() | OrderedType():
-                    self._is_simple = False
+        self.parameters = [value.type for value in function.body.parameters]
+        self.results = [value.type for value in function.body.yields[: function.results]]
+        self.symbols = {symbol: f"n{place}" for place, symbol in enumerate(symbols)}
 
-    def _tensor(self, place: int, axes: Sequence[Size]) -> None:
-        constants = []
-        for axis, size in enumerate(axes):
-            number = size.constant()
-            if number is not None:
-                constants.append((axis, number))
-            elif len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1 and size.terms[0][0][0] in self._symbols:
-                (symbol,) = size.terms[0][0]
-                if symbol in self._first:
-                    self._again.append((symbol, place, axis))
+    def lines(self) -> Iterator[str]:
+        names = [f"p{place}" for place in range(len(self.parameters))]
+        if names:
+            yield f"    {', '.join(names)}, = arguments"
+        yield from self._sizes()
+        yield from (f"    r{place} = {self._storage(kind)}" for place, kind in enumerate(self.results))
+        words = [_argument(kind, name) for kind, name in zip(self.parameters, names, strict=True)]
+        words += [*self.symbols.values(), *(self._result(kind, f"r{place}") for place, kind in enumerate(self.results))]
+        yield f"    pack(block, start, {', '.join(words)})" if words else "    pass"
+        yield f"    return ({''.join(f'r{place}, ' for place in range(len(self.results)))})"
+
+    def _sizes(self) -> Iterator[str]:
+        """Nearly every axis is a known size or one symbol: those are read and compared here. Whatever else there is, and every failure,
+        goes to `bind_sizes`, which knows all and words the errors."""
+        bind = f"{', '.join(self.symbols.values())}{', ' if self.symbols else ''}"
+        everything = f"    {bind}= bind(arguments)" if bind else "    bind(arguments)"
+        shapes = {place: kind.axes for place, kind in enumerate(self.parameters) if isinstance(kind, TensorType) and kind.axes}
+        has_data = any(isinstance(kind, DatasetType) for kind in self.parameters)
+        if has_data or not all(self._is_simple(axis) for axes in shapes.values() for axis in axes):
+            yield everything
+            return
+        bound: set[str] = set()
+        for place, axes in shapes.items():
+            yield f"    s{place} = p{place}.shape"
+            tests = [f"len(s{place}) != {len(axes)}"]
+            for axis, size in enumerate(axes):
+                wanted = self._expression(size)
+                if wanted in self.symbols.values() and wanted not in bound:
+                    bound.add(wanted)
+                    yield f"    {wanted} = s{place}[{axis}] if len(s{place}) > {axis} else -1"
                 else:
-                    self._first[symbol] = place, axis
-            else:
-                self._is_simple = False
-        self._known.append((place, len(axes), tuple(constants)))
+                    tests.append(f"s{place}[{axis}] != {wanted}")
+            yield f"    if {' or '.join(tests)}:"
+            yield f"    {everything}"
 
-    def sizes(self, arguments: Sequence[Any]) -> dict[Symbol, int]:
-        """Raises ExecutionError R1003."""
-        if self._is_simple:
-            if not self._known:
-                return {}
-            shapes = {place: arguments[place].shape for place, _, _ in self._known}
-            fits = all(len(shapes[place]) == rank and all(shapes[place][axis] == size for axis, size in constants)
-                       for place, rank, constants in self._known)
-            if fits:
-                found = {symbol: shapes[place][axis] for symbol, (place, axis) in self._first.items()}
-                if all(shapes[place][axis] == found[symbol] for symbol, place, axis in self._again):
-                    return found
-        return bind_sizes(self._function, arguments)
+    def _is_simple(self, size: Size) -> bool:
+        return size.constant() is not None or self._expression(size) in self.symbols.values()
+
+    def _expression(self, size: Size) -> str:
+        """A size in Python."""
+        constant = size.constant()
+        if constant is not None:
+            return str(constant)
+        terms = [[*([] if count == 1 and monomial else [f"({count})"]), *map(self._symbol, monomial)] for monomial, count in size.terms]
+        products = ["*".join(term) for term in terms]
+        return products[0] if len(products) == 1 else f"({'+'.join(products)})"
+
+    def _extent(self, axis: Size) -> str:
+        """Of a result. What isn't a plain symbol may be below 0; native code finds that and fails."""
+        return self._expression(axis) if self._is_simple(axis) else f"max({self._expression(axis)}, 0)"
+
+    def _symbol(self, symbol: Symbol) -> str:
+        if symbol.value is not None:
+            return str(symbol.value)
+        if symbol.quotient is None:
+            return self.symbols[symbol]
+        above, below = map(self._expression, symbol.quotient)
+        return f"({above}//({below} or 1))"  # native code tests that it is exact
+
+    def _storage(self, kind: Type) -> str:
+        match kind:
+            case TensorType(element, axes) if axes and not is_late(kind, self.symbols):
+                return f"empty(({''.join(f'{self._extent(axis)}, ' for axis in axes)}), {element.value})"
+            case ModelType():
+                return f"aligned({flat_layout(kind).total})"
+            case OptimiserType(_, model):
+                return f"optimiser({flat_layout(model).total})"
+        return "None"
+
+    def _result(self, kind: Type, name: str) -> str:
+        match kind:
+            case TensorType(_, axes) if axes and not is_late(kind, self.symbols):
+                return f"address({name})"
+            case ModelType():
+                return f"address({name})"
+            case OptimiserType():
+                return f"address({name}.block)"
+        return "0"
 
 
-def _identity(value: Any) -> Any:
-    return value
+def _format(kind: Type) -> str:
+    return "d" if isinstance(kind, TensorType) and not kind.axes and kind.element.is_float else "q"
 
 
-def _block_address(value: Any) -> int:
-    return address_of(value.block)
-
-
-def _no_word(_: Any) -> int:
-    return 0
-
-
-def argument_word(kind: Type) -> tuple[str, Word]:
-    """The struct format of a parameter's word, and how it is made of the argument."""
+def _argument(kind: Type, name: str) -> str:
     match kind:
         case TensorType(element, ()):
-            return ("d", _identity) if element.is_float else ("q", int)
+            return name if element.is_float else f"int({name})"
         case TensorType() | ModelType():
-            return "q", address_of
+            return f"address({name})"
         case OptimiserType() | DatasetType():
-            return "q", _block_address
+            return f"address({name}.block)"
         case _ if kind == MODE:
-            return "q", _block_address
-    return "q", _no_word
+            return f"address({name}.block)"
+    return "0"
 
 
-class Result:
-    """One declared result: where native code writes it, and the value for the caller."""
-
-    def __init__(self, kind: Type, place: int, symbols: Sequence[Symbol]) -> None:
-        self.kind, self.place, self.is_late = kind, place, is_late(kind, symbols)
-
-    def prepare(self, frame: Frame, sizes: dict[Symbol, int]) -> Any:
-        """Make the storage, enter its address, and give it; None for what has none."""
-        match self.kind:
-            case TensorType(_, ()):
-                return None
-            case TensorType(element, axes) if not self.is_late:
-                array = np.empty([_number(axis, sizes) for axis in axes], DTYPES[element])
-                frame.words[self.place] = address_of(array)
-                return array
-            case ModelType():
-                buffer = aligned(flat_layout(self.kind).total)
-                frame.words[self.place] = address_of(buffer)
-                return buffer
-            case OptimiserType(_, model):
-                total = flat_layout(model).total
-                state = OptimiserState(np.zeros(OPTIMISER_WORDS, np.int64), aligned(total), aligned(total))
-                state.block[FIRST], state.block[SECOND] = address_of(state.first), address_of(state.second)
-                frame.words[self.place] = address_of(state.block)
-                return state
-        return None
-
-    def value(self, frame: Frame, prepared: Any) -> Any:
-        match self.kind:
-            case TensorType(element, ()):
-                return frame.read_number(element, self.place)
-            case TensorType() if self.is_late:
-                return frame.late[self.place]
-            case TensorType() | ModelType() | OptimiserType():
-                return prepared
-        return frame.object(frame.words[self.place])
-
-
-def _number(size: Size, sizes: dict[Symbol, int]) -> int:
-    value = evaluate(size, lambda symbol: sizes.get(symbol, symbol.value))
-    assert value is not None, f"the size {size} of a result is not bound by the arguments"
-    return value
-
-
-class ArgumentWriter:
-    """Writes a call's arguments and sizes into a context at once."""
-
-    def __init__(self, function: Function, layout: ContextLayout, symbols: Sequence[Symbol]) -> None:
-        words = [argument_word(value.type) for value in function.body.parameters]
-        self._makers = [maker for _, maker in words]
-        self._symbols = tuple(symbols)
-        self._struct = struct.Struct("".join(code for code, _ in words) + "q" * len(self._symbols))
-        self._start = 8 * (layout.first_symbol - layout.parameters)
-
-    def write(self, frame: Frame, arguments: Sequence[Any], sizes: dict[Symbol, int]) -> None:
-        words = [maker(argument) for maker, argument in zip(self._makers, arguments, strict=True)]
-        self._struct.pack_into(frame.block, self._start, *words, *(sizes.get(symbol, 0) for symbol in self._symbols))
+def _new_optimiser(total: int) -> OptimiserState:
+    state = OptimiserState(np.zeros(OPTIMISER_WORDS, np.int64), aligned(total), aligned(total))
+    state.block[FIRST], state.block[SECOND] = address_of(state.first), address_of(state.second)
+    return state

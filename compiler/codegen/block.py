@@ -11,7 +11,7 @@ from shapescript.compiler.codegen.lowering import RULES, Lowering, Site
 from shapescript.compiler.codegen.storage import move_into
 from shapescript.compiler.ir.nodes import Block, Value
 from shapescript.compiler.ir.sizes import Size, Symbol
-from shapescript.compiler.passes.plan import Location
+from shapescript.compiler.ops.locations import Location
 
 
 @contextmanager

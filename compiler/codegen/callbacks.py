@@ -8,12 +8,13 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.codegen.context import ContextLayout, Word
 from shapescript.compiler.codegen.lower_host import answer_words, asked_words, operand_words
 from shapescript.compiler.codegen.lowering import GROW, POLL, Site
 from shapescript.compiler.codegen.memory import Arena, aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of, bytes_at, tensor_at
-from shapescript.compiler.codegen.storage import FIRST, SECOND
+from shapescript.compiler.codegen.storage import FIRST, OPTIMISER_WORDS, SECOND
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import DatasetType, Element, HandleType, ModelType, OptimiserType, OrderedType, TensorType, Type
@@ -22,7 +23,6 @@ from shapescript.compiler.ops.protocol import Host, OptimiserState
 POLL_SECONDS = 0.05
 FIRST_BUDGETS = {True: 1 << 27, False: 1 << 20}  # clock ticks between polls, on x86-64 and elsewhere, until a call has polled twice
 LEAST_BUDGET, MOST_BUDGET = 1 << 12, 1 << 32
-OPTIMISER_WORDS = 8
 
 Callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
@@ -45,6 +45,7 @@ class Frame:
         self.error: BaseException | None = None
         self.arena: Arena | None = None
         self.polled = 0.0
+        self.was_asked = False  # whether the call has come back to Python
         self.serves = True
         self._answers = self._serve()
         next(self._answers)
@@ -55,19 +56,17 @@ class Frame:
     def begin(self, host: Host, objects: list[Any], arena: Arena) -> None:
         self.host, self.objects, self.arena = host, objects, arena
         arena.use(self.words, arena.chunks[0])
-        self.words[Word.SITE] = 0
-        self.polled = 0.0
+        self.was_asked = False
 
-    def end(self) -> Arena:
-        """Let go of what the call used; gives back its arena."""
-        arena = self.arena
-        assert arena is not None
-        self.host, self.arena, self.error = None, None, None
+    def end(self) -> None:
+        """Let go of what the call used."""
+        self.host = self.arena = None
         self.objects = []
-        self.constants.clear()
-        self.late.clear()
-        self.kept.clear()
-        return arena
+        if self.was_asked:
+            self.error = None
+            self.constants.clear()
+            self.late.clear()
+            self.kept.clear()
 
     # ---- answering
 
@@ -88,6 +87,8 @@ class Frame:
             self.serves = False
 
     def _answer(self, request: int) -> None:
+        if not self.was_asked:
+            self.was_asked, self.polled = True, 0.0
         if request == POLL:
             self._poll()
         elif request == GROW:
@@ -96,7 +97,8 @@ class Frame:
         elif (op := self.sites[request].op) is not None:
             self._perform(op)
         else:
-            self._make_result(*self.sites[request].data)
+            place, element, rank = self.sites[request].data
+            self._make_result(int(place), str(element), int(rank))
 
     def _poll(self) -> None:
         now = time.monotonic()
@@ -133,6 +135,7 @@ class Frame:
     # ---- values
 
     def object(self, number: int) -> Any:
+        self.was_asked = True
         if number >= 0:
             return self.objects[number]
         if number not in self.constants:
@@ -156,6 +159,15 @@ class Frame:
                 return OptimiserState(block, bytes_at(int(block[FIRST]), total), bytes_at(int(block[SECOND]), total))
             case _:
                 return self.object(self.words[place])
+
+    def result(self, kind: Type, place: int) -> Any:
+        """A result that is no storage made before the call."""
+        match kind:
+            case TensorType(element, ()):
+                return self.read_number(element, place)
+            case TensorType():
+                return self.late[place]
+        return self.object(self.words[place])
 
     def read_number(self, element: Element, place: int) -> Any:
         if element.is_float:

@@ -1,7 +1,7 @@
 """The masks of dropouts inside fused regions: bytes made before the kernel that reads them, and kept for the backward pass.
 
-A mask depends on the seed, the draw, the rate and the number of elements alone. A block of the program that drops by the same numbers again,
-as a backward pass does, reads the same bytes; they stay until the block ends.
+A mask depends on the seed, the draw, the rate and the number of elements alone. A block of the program that drops by the same numbers
+again, as a backward pass does, reads the same bytes; they stay until the block ends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import llvmlite.ir as ir
+from llvmlite import ir
+
 from shapescript.compiler.codegen import emit, random
 from shapescript.compiler.codegen.elements import emit_region, needed
 from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, constant, intrinsic
@@ -17,8 +18,8 @@ from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, product
-from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.numerics.philox import Domain
+from shapescript.compiler.ops.build import result_type
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import Builder, Value
 from shapescript.compiler.codegen.lowering import REGISTER_TYPES
@@ -60,8 +61,10 @@ def _condition_type(x: Value) -> emit.ElementType:
 
 def emit_region(b: Builder, region: Block, inputs: Mapping[nodes.Value, Value], *, index: Callable[[int], Value] | None = None,
                 dropped: Mapping[Op, Dropped] | None = None) -> list[Value]:
-    """What a region of elementwise operations yields. `inputs` has its parameters and what it uses from outside; `index(position)` gives the
-    index along an axis of the space. Scalars and vectors may be mixed."""
+    """What a region of elementwise operations yields. Scalars and vectors may be mixed.
+
+    `inputs` has its parameters and what it uses from outside; `index(position)` gives the index along an axis of the space.
+    """
     values = dict(inputs)
     for op in region.ops:
         values[op.result] = _emit_op(b, op, values, index, dropped or {})

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.dropout import Mask, region_masks
 from shapescript.compiler.codegen.elements import Dropped, emit_region, region_key
@@ -85,13 +86,13 @@ def emit_kernel(low: Lowering, kernel: ElementwiseKernel, pointers: Sequence[Val
     masks = region_masks(low, region, inputs, kernel.space)
     sizes = SizeArguments()
     stored = tuple(result is not None for result in kernel.results)
-    nest = _Nest(region, sizes.names(kernel.space), tuple(inputs), tuple(parameter for parameter, _ in varying), tuple(p for _, p in varying),
-                 stored, tuple(masks))
-    arguments = [*pointers, *targets, *(part for mask in masks.values() for part in (mask.pointer, mask.scale, mask.active)), *inputs.values(),
-                 *(emit.size(low.size(size)) for size in sizes.run_time)]
+    parameters, maps = tuple(parameter for parameter, _ in varying), tuple(positions for _, positions in varying)
+    nest = _Nest(region, sizes.names(kernel.space), tuple(inputs), parameters, maps, stored, tuple(masks))
+    arguments = [*pointers, *targets, *(part for mask in masks.values() for part in (mask.pointer, mask.scale, mask.active))]
+    arguments += [*inputs.values(), *(emit.size(low.size(size)) for size in sizes.run_time)]
     order = {value: place for place, value in enumerate((*region.parameters, *outer))}
     key = (nest.space, nest.maps, stored, tuple(order[value] for value in inputs), region_key(region, outer))
-    low.shared("elementwise", key, arguments, lambda b, given: nest.emit(b, given, sizes.values(given)))
+    low.shared("elementwise", key, arguments, lambda b, given: nest.build(b, given, sizes.values(given)))
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class _Nest:
         """The axes whose index is used."""
         return sorted({op.attributes["position"] for op in self.region.ops if op.name == "iota"})
 
-    def emit(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues) -> None:
+    def build(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues) -> None:
         rest = list(arguments)
         tensors, rest = rest[: len(self.varying)], rest[len(self.varying) :]
         targets, rest = rest[: sum(self.stored)], rest[sum(self.stored) :]
@@ -123,7 +124,7 @@ class _Nest:
         strides = [dense_strides(self.space), *units, *(placed_strides(self._axes(p), p, rank) for p in self.maps)]
         axes = axes_of(self.space, strides) or [Axis(ONE, tuple(ZERO for _ in strides))]
         inner = _InnerLoop(self, b, sizes, axes[-1], tensors, targets, masks, {value: splat(b, n, LANES) for value, n in numbers.items()})
-        emit_loops(b, sizes, axes[:-1], tuple(0 for _ in strides), inner.emit)
+        emit_loops(b, sizes, axes[:-1], tuple(0 for _ in strides), inner.build)
 
     def _axes(self, positions: Sequence[int]) -> list[Size]:
         return [self.space[place] for place in positions]
@@ -140,7 +141,7 @@ class _InnerLoop:
         self.count = sizes.of(b, axis.size)
         self.strides = [sizes.of(b, stride) for stride in axis.strides]
 
-    def emit(self, offsets: Offsets) -> None:
+    def build(self, offsets: Offsets) -> None:
         b, count = self.b, self.count
         same = self._same_along(offsets)
         whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
@@ -178,8 +179,8 @@ class _InnerLoop:
             if parameter not in same:
                 inputs[parameter] = self._load(pointer, element, offsets[place], self.strides[place], i, valid, mask)
         linear = emit.plus(b, offsets[0], i)
-        dropped = {op: Dropped(emit.condition_of(b, load(b, at(b, m.pointer, linear, I8), I8, LANES, mask)), splat(b, m.scale, LANES), m.active)
-                   for op, m in self.masks.items()}
+        dropped = {op: Dropped(emit.condition_of(b, load(b, at(b, drop.pointer, linear, I8), I8, LANES, mask)), drop.scale, drop.active)
+                   for op, drop in self.masks.items()}
         values = emit_region(b, self.nest.region, inputs, index=lambda position: self._index(offsets, position, i), dropped=dropped)
         kept = [value for value, is_stored in zip(values, self.nest.stored, strict=True) if is_stored]
         for target, value in zip(self.targets, kept, strict=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.contraction import Place
 from shapescript.compiler.codegen.dropout import Mask
@@ -41,8 +42,8 @@ class RegionEpilogue:
     returns_first: bool
     _sizes: dict[Any, SizeValues] = field(default_factory=dict)
 
-    def emit(self, b: Builder, captured: Sequence[Value], value: Value, place: Place) -> Value | None:
-        return _Vector(self, b, captured, value, place).emit()
+    def emit_vector(self, b: Builder, captured: Sequence[Value], value: Value, place: Place) -> Value | None:
+        return _Vector(self, b, captured, value, place).build()
 
     def sizes(self, b: Builder, captured: Sequence[Value]) -> SizeValues:
         """Of the kernel being built; computed once in it."""
@@ -66,7 +67,7 @@ class _Vector:
         self.masks = [Mask(*rest[3 * number : 3 * number + 3]) for number in range(len(epilogue.dropouts))]
         self.numbers = rest[3 * len(self.masks) :]
 
-    def emit(self) -> Value | None:
+    def build(self) -> Value | None:
         epilogue, b = self.epilogue, self.b
         inputs = dict(zip(epilogue.uniform, self.numbers, strict=False))
         inputs[epilogue.region.parameters[0]] = self.value

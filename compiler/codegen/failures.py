@@ -7,8 +7,9 @@ import struct
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
 from shapescript.compiler.codegen.lowering import Site
-from shapescript.compiler.codegen.pointers import Array, bytes_at, tensor_at
+from shapescript.compiler.codegen.pointers import Array, tensor_at
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.types import ModelType, TensorType

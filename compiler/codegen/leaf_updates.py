@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import F64, I64, LANES, Builder, ElementType, Value, at, constant, intrinsic, lane_mask, load, splat, store
+from shapescript.compiler.codegen.emit import (
+    F64,
+    I64,
+    LANES,
+    Builder,
+    ElementType,
+    Value,
+    at,
+    constant,
+    intrinsic,
+    lane_mask,
+    load,
+    splat,
+    store,
+)
 from shapescript.compiler.codegen.optimiser import SMALLEST_MOMENT, emit_power_of_step
 from shapescript.compiler.codegen.reductions import Reduction, reduce_run
 

@@ -1,4 +1,4 @@
-"""Conditions and loops. What they carry in registers becomes phis; what lies in storage stays in its place and is moved there at the ends."""
+"""Conditions and loops. What they carry in registers becomes phis; what lies in storage is moved to its place at the ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shapescript.compiler.codegen.emit import I64, Value
 from shapescript.compiler.codegen.lowering import Lowering, Registers, lowers
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
-from shapescript.compiler.passes.plan import has_storage
+from shapescript.compiler.ops.locations import has_storage
 
 
 @lowers("if")
@@ -119,8 +119,8 @@ def _for_range(low: Lowering, op: Op) -> None:
     counted_loop(low, (low.number(start), low.number(stop), I64(1)), operands, op, body.parameters[1:], begin)
 
 
-def counted_loop(low: Lowering, limits: tuple[Value, Value, Value], operands: Sequence[nodes.Value], op: Op, parameters: Sequence[nodes.Value],
-                 begin: Callable[[Value], None], fill: Callable[[Value], None] | None = None) -> None:
+def counted_loop(low: Lowering, limits: tuple[Value, Value, Value], operands: Sequence[nodes.Value], op: Op,
+                 parameters: Sequence[nodes.Value], begin: Callable[[Value], None], fill: Callable[[Value], None] | None = None) -> None:
     """A loop over range(start, stop, step), which must not overflow. `operands` and `parameters`: outside and inside, what it carries.
 
     `begin(i)` defines what the body takes beside, and `fill(i)` sets the contents of parameters that have slots.

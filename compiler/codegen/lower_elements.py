@@ -13,7 +13,7 @@ from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.numerics.elementary import division_fails, floor_divide, modulo
 from shapescript.compiler.numerics.scalar import I64, Argument, Expr
-from shapescript.compiler.passes.plan import has_storage
+from shapescript.compiler.ops.locations import has_storage
 from shapescript.compiler.ops.table import Scalar, entries
 
 
@@ -47,7 +47,8 @@ def _alone(low: Lowering, op: Op) -> None:
 @lowers("kernel")
 def _kernel(low: Lowering, op: Op) -> None:
     results = tuple(result if not has_storage(result) or low.has_place(result) else None for result in op.results)
-    lower_kernel(low, ElementwiseKernel(tuple(op.attributes["space"]), op.operands, tuple(map(tuple, op.attributes["maps"])), op.regions[0], results))
+    space, maps = tuple(op.attributes["space"]), tuple(map(tuple, op.attributes["maps"]))
+    lower_kernel(low, ElementwiseKernel(space, op.operands, maps, op.regions[0], results))
 
 
 @lowers("reshape", "leaf", "submodel", "stop_gradient")

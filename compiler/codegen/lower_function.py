@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from shapescript.compiler.codegen import (
     emit,
     lower_control,
@@ -25,10 +24,11 @@ from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import MODE, DatasetType, TensorType
-from shapescript.compiler.passes.plan import Location, ParameterStorage, ResultStorage, argument_symbols, has_storage, plan_memory
+from shapescript.compiler.ops.locations import Location, ParameterStorage, ResultStorage, argument_symbols, has_storage
+from shapescript.compiler.passes.plan import plan_memory
 
 ENTRY = "shapescript_entry"
-RULE_MODULES = (lower_control, lower_data, lower_elements, lower_host, lower_models, lower_reductions, products, rows)  # importing them fills RULES
+RULE_MODULES = (lower_control, lower_data, lower_elements, lower_host, lower_models, lower_reductions, products, rows)  # they fill RULES
 
 LEFT = 1  # what the entry returns where native code left at a site; 0 otherwise
 

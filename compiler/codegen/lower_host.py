@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.block import bind
 from shapescript.compiler.codegen.context import load_address, load_number, load_word, store_number, store_word

@@ -30,11 +30,11 @@ from shapescript.compiler.codegen.storage import (
     optimiser_parts,
 )
 from shapescript.compiler.ir import nodes
-from shapescript.compiler.ir.flat import ALIGNMENT, FlatLeaf, FlatLayout, flat_layout
+from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, flat_layout
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element, ModelType, OptimiserType, TensorType, sorted_leaves
-from shapescript.compiler.passes.plan import Location, has_storage, part_offset, storage_bytes
+from shapescript.compiler.ops.locations import Location, has_storage, part_offset, storage_bytes
 
 
 def layout_of(value: nodes.Value) -> FlatLayout:
@@ -114,7 +114,7 @@ def _global_norm(low: Lowering, op: Op) -> None:
 
 def _square_sum(low: Lowering, part: FlatLeaf, tensor: Value) -> Value:
     element = MEMORY_TYPES[part.leaf.type.element]
-    return low.shared("square_sum", element, [tensor, I64(part.count)], lambda b, given: emit_square_sum(b, element, given[0], given[1]), F64)
+    return low.shared("square_sum", element, [tensor, I64(part.count)], lambda b, given: emit_square_sum(b, element, *given), F64)
 
 
 @lowers("check_finite")
@@ -157,10 +157,12 @@ def _scale_model(low: Lowering, op: Op) -> None:
     model, factor = op.operands
     b, buffer = low.b, low.pointer(model)
     for part in float_leaves(layout_of(model)):
-        element = MEMORY_TYPES[part.leaf.type.element]
-        number = low.number(factor) if element == F32 else b.fpext(low.number(factor), F64)
-        arguments = [at(b, buffer, part.offset, emit.I8), I64(part.count), number]
-        low.shared("scale", element, arguments, lambda b, given, element=element: emit_scale(b, element, *given))
+        _scale(low, MEMORY_TYPES[part.leaf.type.element], at(b, buffer, part.offset, emit.I8), part.count, low.number(factor))
+
+
+def _scale(low: Lowering, element: emit.ElementType, tensor: Value, count: int, factor: Value) -> None:
+    number = factor if element == F32 else low.b.fpext(factor, F64)
+    low.shared("scale", element, [tensor, I64(count), number], lambda b, given: emit_scale(b, element, *given))
 
 
 @lowers("optimiser")

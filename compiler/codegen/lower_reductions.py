@@ -11,13 +11,13 @@ from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Value, 
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, dense_strides, emit_loops, merged, step
 from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run, reduce_strided
-from shapescript.compiler.codegen.reductions_columns import reduce_columns
+from shapescript.compiler.codegen.reductions_columns import column_lanes, reduce_columns
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
 from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.passes.plan import has_storage
+from shapescript.compiler.ops.locations import has_storage
 
 NUMBER_BYTES = 64
 
@@ -40,7 +40,7 @@ def _reduction(low: Lowering, op: Op) -> None:
     def call(target: Value) -> None:
         arguments = [low.pointer(operand), target, *sizes]
         key = (nest.kind, nest.element, nest.axes, nest.reduced)
-        low.shared("reduction", key, arguments, lambda b, given: nest.emit(b, given[0], given[1], names.values(given)))
+        low.shared("reduction", key, arguments, lambda b, given: nest.build(b, given[0], given[1], names.values(given)))
 
     if has_storage(op.result):
         call(low.pointer(op.result))
@@ -78,7 +78,7 @@ class _ReductionNest:
     axes: tuple[Axis, ...]
     reduced: tuple[bool, ...]
 
-    def emit(self, b: Builder, source: Value, result: Value, sizes: SizeValues) -> None:
+    def build(self, b: Builder, source: Value, result: Value, sizes: SizeValues) -> None:
         kept = [axis for axis, is_reduced in zip(self.axes, self.reduced, strict=True) if not is_reduced]
         summed = [axis for axis, is_reduced in zip(self.axes, self.reduced, strict=True) if is_reduced]
         count = sizes.of(b, product(axis.size for axis in summed))
@@ -90,21 +90,24 @@ class _ReductionNest:
         else:
             emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._strided(b, source, result, offsets, sizes, summed, count))
 
-    def _columns(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, rows: emit.Size, columns: Axis) -> None:
+    def _columns(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, rows: emit.Size,
+                 columns: Axis) -> None:
         """One reduced axis with adjacent kept elements behind it."""
         width, start, target = sizes.of(b, columns.size), at(b, source, offsets[0], self.element), self._result_at(b, result, offsets[1])
         if self.kind.startswith("arg"):
             emit_arg_extreme_columns(b, self.kind, self.element, start, target, rows, width)
             return
+        reduction = Reduction(self._name, self.element)
+        lanes = column_lanes(self.target, [reduction])
 
         def produce(b: Builder, row: Value, column: Value, mask: Value | None) -> list[Value]:
             place = b.add(b.mul(row, emit.size(width)), column)
-            return [load(b, at(b, start, place, self.element), self.element, self.target.vector_bytes // emit.element_bytes(self.element), mask)]
+            return [load(b, at(b, start, place, self.element), self.element, lanes, mask)]
 
         def finish(b: Builder, values: Sequence[Value], column: Value, mask: Value | None) -> None:
             store(b, self._finished(b, values[0], rows), at(b, target, column, self.element), mask)
 
-        reduce_columns(b, self.target, [Reduction(self._name, self.element)], rows, width, produce, finish)
+        reduce_columns(b, self.target, [reduction], rows, width, produce, finish)
 
     def _run(self, b: Builder, source: Value, result: Value, offsets: Offsets, count: emit.Size) -> None:
         """Adjacent elements, or one."""
@@ -115,7 +118,8 @@ class _ReductionNest:
         (value,) = reduce_run(b, [Reduction(self._name, self.element)], count, loaded(start, self.element))
         store(b, self._finished(b, value, count), target)
 
-    def _strided(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis], count: emit.Size) -> None:
+    def _strided(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis],
+                 count: emit.Size) -> None:
         def produce(b: Builder, indices: Sequence[Value]) -> list[Value]:
             place = offsets[0]
             for index, axis in zip(indices, summed, strict=True):

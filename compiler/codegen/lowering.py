@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit, environment, memory
 from shapescript.compiler.codegen.context import DETAILS, ContextLayout, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, Builder, ElementType, Value
@@ -18,7 +19,16 @@ from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.guards import guarded_optimisers
-from shapescript.compiler.passes.plan import Borrowed, Location, ParameterStorage, Plan, ResultStorage, argument_symbols, is_late, part_offset
+from shapescript.compiler.ops.locations import (
+    Borrowed,
+    Location,
+    ParameterStorage,
+    Plan,
+    ResultStorage,
+    argument_symbols,
+    is_late,
+    part_offset,
+)
 
 Registers = tuple[Value, ...]
 

@@ -1,9 +1,9 @@
 """The arena: scratch memory of a call, handed out by moving a pointer, in blocks that end when they were begun last.
 
-An arena is a chain of chunks. A chunk begins with a header of 64 bytes: the next chunk's address or 0, and its own end. What doesn't fit the
-chunk in use is taken from the next; only where there is none, or one too small, Python is asked for another. So pointers stay valid, and a
-loop that needed more chunks in its first turn finds them in the next ones. When a call has ended its arena becomes one chunk that holds all,
-and waits for the next call: calls that follow allocate nothing.
+An arena is a chain of chunks. A chunk begins with a header of 64 bytes: the next chunk's address or 0, and its own end. What doesn't fit
+the chunk in use is taken from the next; only where there is none, or one too small, Python is asked for another. So pointers stay valid,
+and a loop that needed more chunks in its first turn finds them in the next ones. When a call has ended its arena becomes one chunk that
+holds all, and waits for the next call: calls that follow allocate nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.context import Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at, function, load
@@ -122,7 +123,7 @@ class Arena:
 
     def grow(self, words: Any, count: int) -> None:
         """Put a chunk with room for `count` bytes behind the one in use, and use it. `words`: the context's."""
-        chunk = Chunk(max(count, self.bytes))
+        chunk = Chunk(max(count, self.bytes // 8))
         current = next(chunk for chunk in self.chunks if chunk.address == words[Word.ARENA_CHUNK])
         current.header[0] = chunk.address
         self.chunks.append(chunk)
@@ -136,10 +137,9 @@ class Arena:
 
     def settle(self) -> None:
         """After a call: one chunk in the place of several."""
-        if len(self.chunks) > 1:
-            count = self.bytes
-            self.chunks = []
-            self.chunks = [Chunk(count)]
+        count = self.bytes
+        self.chunks = []
+        self.chunks = [Chunk(count)]
 
 
 class ArenaPool:
@@ -165,7 +165,8 @@ class ArenaPool:
             return arena
 
     def give_back(self, arena: Arena) -> None:
-        arena.settle()
+        if len(arena.chunks) > 1:
+            arena.settle()
         self._free.append(arena)
 
 

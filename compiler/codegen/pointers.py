@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from shapescript.compiler.ir.types import Element
 
 Array = npt.NDArray[Any]
@@ -18,8 +19,8 @@ DTYPES: dict[Element, np.dtype[Any]] = {
     Element.BOOL: np.dtype(np.bool_),
 }
 
-# NumPy's C interface fixes that an array object begins, behind Python's own header, with the pointer to its elements. Reading it there takes
-# 0.15 µs; every public way takes 1 µs, and a call of a compiled function needs several.
+# NumPy's C interface fixes that an array object begins, behind Python's own header, with the pointer to its elements. Reading it there
+# takes 0.15 µs; every public way takes 1 µs, and a call of a compiled function needs several.
 _DATA = object.__basicsize__
 _POINTER = ctypes.c_void_p
 
@@ -33,7 +34,7 @@ def _ask_pointer(array: Array) -> int:
 
 
 def _is_where_numpy_says() -> bool:
-    probes = [np.zeros(3), np.zeros((2, 2), np.float32)[1:], np.zeros(0)]
+    probes: list[Array] = [np.zeros(3), np.zeros((2, 2), np.float32)[1:], np.zeros(0)]
     return all(_read_pointer(probe) == _ask_pointer(probe) for probe in probes)
 
 
@@ -44,7 +45,9 @@ def bytes_at(address: int, count: int) -> npt.NDArray[np.uint8]:
     """A view of memory; it must not be used when that is gone."""
     if count == 0:
         return np.zeros(0, np.uint8)
-    return np.frombuffer((ctypes.c_char * count).from_address(address), np.uint8)
+    memory: Any = (ctypes.c_char * count).from_address(address)
+    view: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+    return view
 
 
 def tensor_at(address: int, element: Element, shape: tuple[int, ...]) -> Array:

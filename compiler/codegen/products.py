@@ -21,7 +21,7 @@ from shapescript.compiler.ir.nodes import Block, Op, free_values
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, number, product
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.passes.plan import has_storage
+from shapescript.compiler.ops.locations import has_storage
 
 NUMBER_BYTES = 64  # of scratch, for an operand or result without axes
 
@@ -132,7 +132,8 @@ class _Product:
         captured = [*targets, *(low.pointer(extra) for extra, _, _ in self.varying),
                     *(part for mask in self.masks.values() for part in (mask.pointer, mask.scale, mask.active)), *self.inputs.values(),
                     *(emit.size(low.size(size)) for size in self.names.run_time)]
-        bytes_needed = scratch_bytes(low.target, shape.contraction(at_call), low.b, epilogue=None if is_plain else Epilogue(epilogue.emit, (), inline))
+        form = None if is_plain else Epilogue(epilogue.emit_vector, (), inline)
+        bytes_needed = scratch_bytes(low.target, shape.contraction(at_call), low.b, epilogue=form)
 
         def body(b: emit.Builder, given: Sequence[Value]) -> None:
             left, right, scratch, *rest = given
@@ -141,8 +142,9 @@ class _Product:
             def here(size: Size) -> emit.Size:
                 return values.of(b, size)
 
-            finish = None if is_plain else Epilogue(epilogue.emit, tuple(rest), inline)
-            emit_contraction(b, low.target, shape.contraction(here), left, right, rest[0], scratch, epilogue=finish, batch=shape.batch(here))
+            finish = None if is_plain else Epilogue(epilogue.emit_vector, tuple(rest), inline)
+            contraction, batch = shape.contraction(here), shape.batch(here)
+            emit_contraction(b, low.target, contraction, left, right, rest[0], scratch, epilogue=finish, batch=batch)
 
         with low.scratch(bytes_needed) as scratch:
             order = {value: place for place, value in enumerate((*region.parameters, *self.inputs))}

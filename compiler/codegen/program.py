@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.codegen import jit
-from shapescript.compiler.codegen.arguments import ArgumentWriter, Binder, Result
+from shapescript.compiler.codegen.arguments import marshaller
 from shapescript.compiler.codegen.callbacks import Frame
 from shapescript.compiler.codegen.context import ContextLayout, Word
 from shapescript.compiler.codegen.failures import failure
@@ -17,8 +17,8 @@ from shapescript.compiler.codegen.lowering import HOST_FAILED, Lowering, Site
 from shapescript.compiler.codegen.memory import ARENAS, ArenaPool
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Function, walk
+from shapescript.compiler.ops.locations import argument_symbols
 from shapescript.compiler.ops.protocol import Host
-from shapescript.compiler.passes.plan import argument_symbols
 
 NO_OP = -1
 
@@ -42,10 +42,9 @@ class NativeFunction:
         self._layout = ContextLayout(len(function.body.parameters), len(symbols), function.results, exchange_words)
         self._sites = tuple(sites)
         self._enter = code.function(ENTRY, [ctypes.c_void_p], ctypes.c_int64)
-        self._binder = Binder(function, symbols)
-        self._writer = ArgumentWriter(function, self._layout, symbols)
-        declared = function.body.yields[: function.results]
-        self._results = [Result(value.type, self._layout.first_result + place, symbols) for place, value in enumerate(declared)]
+        self._marshal = marshaller(function, self._layout, symbols)
+        declared = enumerate(function.body.yields[: function.results])
+        self._kinds = [(value.type, self._layout.first_result + place) for place, value in declared]
         self._frames: list[Frame] = []
 
     def run(self, arguments: Sequence[Any], host: Host) -> list[Any]:
@@ -53,20 +52,20 @@ class NativeFunction:
 
         Raises ExecutionError, and what the host raises.
         """
-        sizes = self._binder.sizes(arguments)
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self._layout, self._sites, self.target.is_x86)
-        frame.begin(host, list(arguments), self.arenas.take())
+        arena = self.arenas.take()
         try:
-            prepared = [result.prepare(frame, sizes) for result in self._results]
-            self._writer.write(frame, arguments, sizes)
+            storages = self._marshal(arguments, frame.block)
+            frame.begin(host, list(arguments), arena)
             if self._enter(frame.address):
                 raise self._failure(frame)
-            return [result.value(frame, storage) for result, storage in zip(self._results, prepared, strict=True)]
+            return [frame.result(*kind) if storage is None else storage for kind, storage in zip(self._kinds, storages, strict=True)]
         finally:
-            self.arenas.give_back(frame.end())
+            frame.end()
+            self.arenas.give_back(arena)
             if frame.serves:
                 self._frames.append(frame)
 

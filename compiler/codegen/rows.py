@@ -1,4 +1,4 @@
-"""Cross entropy: the loss of each row and its probabilities in one walk over the logits, then the mean (ops/classification.py defines it)."""
+"""Cross entropy (ops/classification.py): each row's loss and probabilities in one walk over the logits, then the mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import I64, LANES, PTR, Builder, ElementType, Value, at, constant, load, splat, store
@@ -43,7 +44,7 @@ def _cross_entropy(low: Lowering, op: Op) -> None:
 
         def body(b: Builder, given: Sequence[Value]) -> Value:
             sizes = names.values(given)
-            return shape.emit(b, given[0], given[1], given[2], given[3], sizes.of(b, count), sizes.of(b, width))
+            return shape.build(b, given[:4], sizes.of(b, count), sizes.of(b, width))
 
         bad = low.shared("cross_entropy", (shape, count, width), arguments, body, I64)
         found = b.icmp_signed("!=", bad, I64(ALL_GOOD))
@@ -75,8 +76,12 @@ class _Rows:
     def kind(self) -> ElementType:
         return MEMORY_TYPES[self.element]
 
-    def emit(self, b: Builder, logits: Value, labels: Value, probabilities: Value, scratch: Value, rows: emit.Size, classes: emit.Size) -> Value:
-        """Returns the first row whose label is out of range, before anything is written, else ALL_GOOD."""
+    def build(self, b: Builder, tensors: Sequence[Value], rows: emit.Size, classes: emit.Size) -> Value:
+        """tensors: the addresses of logits, labels, probabilities and scratch.
+
+        Returns the first row whose label is out of range, before anything is written, else ALL_GOOD.
+        """
+        logits, labels, probabilities, scratch = tensors
         bad = _first_bad_label(b, labels, rows, classes)
         with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
             b.ret(bad)
@@ -85,7 +90,8 @@ class _Rows:
 
         def row(r: Value, _: Sequence[Value]) -> None:
             start = emit.times(b, r, classes)
-            total, gap = self._row(b, at(b, logits, start, self.kind), load(b, at(b, labels, r, I64), I64), at(b, probabilities, start, self.kind), classes)
+            line, shares = (at(b, tensor, start, self.kind) for tensor in (logits, probabilities))
+            total, gap = self._row(b, line, load(b, at(b, labels, r, I64), I64), shares, classes)
             store(b, total, at(b, sums, r, self.kind))
             store(b, gap, at(b, gaps, r, self.kind))
 

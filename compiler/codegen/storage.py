@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import I1, I64, PTR, VOID, Builder, Value, at, load, store
 from shapescript.compiler.codegen.lowering import Lowering
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.types import OptimiserType
-from shapescript.compiler.passes.plan import OPTIMISER_BLOCK_BYTES, Location, SlotStorage, storage_bytes
+from shapescript.compiler.ops.locations import OPTIMISER_BLOCK_BYTES, Location, SlotStorage, storage_bytes
 
 STEP, FIRST, SECOND, CONSTANTS = 0, 1, 2, 3  # words of an optimiser's block; the constants are beta1, beta2, eps and decay
 CONSTANT_COUNT = 4
+OPTIMISER_WORDS = 8
 
 
 def copy_bytes(b: Builder, target: Value, source: Value, count: emit.Size) -> None:

@@ -5,6 +5,7 @@ runtime/layout.py states the same rule for the objects that users hold; a test c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import LeafType, ModelType, sorted_leaves
@@ -30,6 +31,7 @@ class FlatLayout:
         return next(part for part in self.leaves if part.leaf.name == name)
 
 
+@lru_cache(maxsize=64)
 def flat_layout(model: ModelType) -> FlatLayout:
     """All sizes must be known. Padding between tensors holds zeros."""
     parts: list[FlatLeaf] = []

@@ -69,7 +69,8 @@ class Size:
         return self + -other
 
     def __mul__(self, other: Size) -> Size:
-        return _collect(term for left, count in self.terms for right, factor in other.terms for term in _product(left + right, count * factor))
+        pairs = itertools.product(self.terms, other.terms)
+        return _collect(term for (left, count), (right, factor) in pairs for term in _product(left + right, count * factor))
 
     def __truediv__(self, other: Size) -> Size:
         return divide(self, other)

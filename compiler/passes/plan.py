@@ -1,149 +1,62 @@
-"""The memory plan: which storage each stored value of a function has, as data that any engine with pointers can follow.
-
-The function has been through `insert_copies`; ops/storage.py says which values share a place, and what may overwrite what. Here each storage
-is put somewhere: the caller's (a parameter, a result), a dataset's, or a slot. A slot belongs to a block, is made anew each time the block is
-entered, and serves one value after another whose sizes fit.
+"""The memory plan: where each stored value of a function is put (ops/locations.py), so that few bytes are needed and few are moved.
 
 A value is computed at the place where it ends, and needs no move there, wherever nothing reads that place from then on: a gradient in the
-model that it is packed into, a result in the caller's array, a loop's next value in the loop's storage.
+model that it is packed into, a result in the caller's array, a loop's next value in the loop's storage. All other storages are slots, which
+values whose lives don't overlap share.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
-from shapescript.compiler.ir.sizes import Size, Symbol, number, product
-from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, OrderedType, TensorType, Type
-from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, is_stored, packed_in_place, places
+from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.ir.types import Element, OrderedType, TensorType, Type
+from shapescript.compiler.ops.locations import (
+    Borrowed,
+    Location,
+    ParameterStorage,
+    Plan,
+    ResultStorage,
+    SlotStorage,
+    argument_symbols,
+    has_storage,
+    is_late,
+    part_offset,
+    storage_bytes,
+)
+from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, packed_in_place, places
 from shapescript.compiler.ops.table import Control, Scalar, entry
 
-OPTIMISER_BLOCK_BYTES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterStorage:
-    """The caller's argument with this number."""
-
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class ResultStorage:
-    """What the caller provides for the declared result with this number."""
-
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class Borrowed:
-    """Elements that belong to a dataset: whole fields, or the rows of a batch that follow each other in one."""
-
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class SlotStorage:
-    """A slot of the plan, by number."""
-
-    slot: int
-
-
-Storage = ParameterStorage | ResultStorage | Borrowed | SlotStorage
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where a value begins: a storage, and bytes from its start."""
-
-    storage: Storage
-    offset: int = 0
-
-    def part(self, offset: int) -> Location:
-        return Location(self.storage, self.offset + offset)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """`locations` has every stored value but those that nobody reads and whose operation can leave them out. `slots`: a block's slots, their
-    numbers and sizes in bytes; every symbol of a size is bound before the first operation that writes to the slot."""
-
-    locations: Mapping[Value, Location]
-    slots: Mapping[Block, tuple[tuple[int, Size], ...]]
+VECTOR, SHORT_ROW = 16, 64    # elements
 
 
 def plan_memory(function: Function) -> Plan:
+    """For a function that has been through `insert_copies`."""
     planner = _Planner(places(function))
-    body = function.body
+    body, symbols = function.body, argument_symbols(function)
     for index, value in enumerate(body.parameters):
         planner.roots[value] = Location(ParameterStorage(index))
-    changed = [Location(ParameterStorage(index)) for index, mutable in enumerate(function.mutable) if mutable]
-    symbols = argument_symbols(function)
-    results = [None if is_late(value.type, symbols) else Location(ResultStorage(place)) for place, value in enumerate(body.yields[: function.results])]
-    targets = [*results, *changed]
+    declared = enumerate(body.yields[: function.results])
+    targets = [None if is_late(value.type, symbols) else Location(ResultStorage(place)) for place, value in declared]
+    targets += [Location(ParameterStorage(index)) for index, mutable in enumerate(function.mutable) if mutable]
     mutable_places = [planner.places.get(value) for value, mutable in zip(body.parameters, function.mutable, strict=True) if mutable]
     planner.plan(body, targets, [None] * function.results + mutable_places)
     locations = {value: location for value in planner.places if (location := planner.location(value)) is not None}
     return Plan(locations, planner.slots)
 
 
-def argument_symbols(function: Function) -> tuple[Symbol, ...]:
-    """The symbols that arguments give values to, in the order of their first mention."""
-    found: dict[Symbol, None] = {}
-
-    def note(sizes: Sequence[Size]) -> None:
-        for size in sizes:
-            found.update((symbol, None) for symbol in size.symbols() if symbol.value is None and symbol.quotient is None)
-
-    for value in function.body.parameters:
-        match value.type:
-            case TensorType(_, axes):
-                note(axes)
-            case DatasetType():
-                note((value.type.rows, *(axis for _, kind in value.type.record.fields for axis in kind.axes)))
-    return tuple(found)
-
-
-def is_late(result: Type, symbols: Collection[Symbol]) -> bool:
-    """Whether a result's sizes are known only when the function has run: the rows of a dataset that it loads."""
-    if not isinstance(result, TensorType):
-        return False
-    return any(symbol.value is None and symbol.quotient is None and symbol not in symbols for axis in result.axes for symbol in axis.symbols())
-
-
-def has_storage(value: Value) -> bool:
-    """Whether the value has a location: orders of datasets are registers here, as numbers and handles are."""
-    return is_stored(value) and not isinstance(value.type, OrderedType)
-
-
-def storage_bytes(type_: Type) -> Size:
-    """Bytes of a storage for the type. An optimiser's is its block, then the first moments, then the second."""
-    match type_:
-        case TensorType(element, axes):
-            return product(axes) * number(element.bytes)
-        case ModelType():
-            return number(flat_layout(type_).total)
-        case OptimiserType(_, model):
-            return number(OPTIMISER_BLOCK_BYTES + 2 * flat_layout(model).total)
-    raise ValueError(f"{type_} lies in no storage")
-
-
-def part_offset(model: Type, path: str) -> int:
-    """Where a part begins in its model. Names with one prefix follow each other, so a sub-model lies as it does in a buffer of its own."""
-    if not path:
-        return 0
-    assert isinstance(model, ModelType)
-    inside = (leaf.offset for leaf in flat_layout(model).leaves if leaf.leaf.name == path or leaf.leaf.name.startswith(path + "."))
-    return next(inside, 0)
-
-
 def overwritable(op: Op) -> tuple[int, ...]:
-    """Operands that the operation's result may lie upon: each element is read before the one at its place is written, and not again."""
+    """Operands that the operation's result may lie upon: each element is read before the one at its place is written, and not again.
+
+    Rows that end within a vector stay apart: loading a row would wait for the masked store of the one before (measured: twice the time).
+    """
     if op.name == "cross_entropy":
-        return (0,)
+        return () if _ends_within_a_vector(op.results[1].type) else (0,)
     if op.name == "kernel":
         first, rank = 0, len(op.attributes["space"])
+        if rank > 1 and _ends_within_a_vector(op.results[0].type):
+            return ()
     elif op.name == "fused_contraction":
         first, rank = 2, len(op.attributes["out"])
     elif isinstance(entry(op.name).lowering, Scalar):
@@ -152,6 +65,13 @@ def overwritable(op: Op) -> tuple[int, ...]:
         return ()
     here = tuple(range(rank))
     return tuple(first + place for place, positions in enumerate(op.attributes["maps"]) if tuple(positions) == here)
+
+
+def _ends_within_a_vector(kind: Type) -> bool:
+    """Whether the last axis is short and no multiple of the vectors that it is walked along in."""
+    assert isinstance(kind, TensorType)
+    last = kind.axes[-1].constant()
+    return last is not None and last < SHORT_ROW and last % VECTOR != 0
 
 
 @dataclass
@@ -312,10 +232,10 @@ class _Planner:
         if not isinstance(entry(op.name).lowering, Control):
             return
         if op.name == "if":
+            targets = [self.location(value) if value in self.places else None for value in op.results]
             for branch, region in enumerate(op.regions):
-                targets = [self.location(value) if value in self.places else None for value in op.results]
-                given = [self.places.get(value) if home not in (OWN, branch) else None for value, home in zip(op.results, homes(op), strict=True)]
-                self.plan(region, targets, given)
+                outer = zip(op.results, homes(op), strict=True)
+                self.plan(region, targets, [None if home in (OWN, branch) else self.places.get(value) for value, home in outer])
             return
         carried = op.operands[LOOPS[op.name]:]
         stored = [self.places.get(value) for value in carried]

@@ -4,14 +4,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from shapescript.compiler.diagnostics.model import InternalError
 from shapescript.compiler.ir.nodes import Function, walk
+from shapescript.compiler.ops.binding import bind_sizes
+from shapescript.compiler.ops.guards import guarded_optimisers
 from shapescript.compiler.ops.protocol import Host
 from shapescript.compiler.reference import classification, control, data, elementwise, fused, models, optimisers, reductions, shapes
-from shapescript.compiler.reference.binding import bind_sizes
 from shapescript.compiler.reference.border import finish, from_host
 from shapescript.compiler.reference.frame import HANDLERS, Frame
-from shapescript.compiler.reference.guards import guarded_optimisers
 from shapescript.compiler.reference.layouts import Layouts
 
 GROUPS = (classification, control, data, elementwise, fused, models, optimisers, reductions, shapes)  # importing them fills HANDLERS

@@ -8,8 +8,8 @@ from typing import Any
 from shapescript.compiler.diagnostics.model import InternalError, Span
 from shapescript.compiler.ir.nodes import Block, Op, Value
 from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, evaluate
+from shapescript.compiler.ops.guards import Guards
 from shapescript.compiler.ops.protocol import Host, inexact_axis
-from shapescript.compiler.reference.guards import Guards
 from shapescript.compiler.reference.layouts import Layouts
 
 POLL_SECONDS = 0.05

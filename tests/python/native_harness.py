@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from evaluating import Build, RecordingHost, function_of, type_of
+
 from shapescript.compiler.codegen.pointers import address_of
 from shapescript.compiler.codegen.program import NativeFunction, compile_function
 from shapescript.compiler.codegen.target import Target, host, x86_64_v3

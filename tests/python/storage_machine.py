@@ -10,10 +10,10 @@ from evaluating import RecordingHost
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.types import ModelType, OrderedType, TensorType
+from shapescript.compiler.ops.binding import bind_sizes
 from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, is_stored, overwritten, places
 from shapescript.compiler.ops.table import Control, View, entry
 from shapescript.compiler.reference import engine  # fills HANDLERS
-from shapescript.compiler.reference.binding import bind_sizes
 from shapescript.compiler.reference.border import from_host
 from shapescript.compiler.reference.frame import HANDLERS, Frame
 from shapescript.compiler.reference.layouts import Layout, Layouts, aligned_copy

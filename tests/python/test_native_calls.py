@@ -14,6 +14,8 @@ import pytest
 from built_programs import MLP, train_mlp
 from evaluating import RecordingHost, dataset, function_of, mode, tensor
 from native_harness import NotingHost, bytes_of, finished
+from test_native_programs import StepHost, block, digits_of_classes, fresh_state, model_of, normal
+
 from shapescript.compiler.codegen import callbacks
 from shapescript.compiler.codegen.jit import undefined_symbols
 from shapescript.compiler.codegen.memory import ArenaPool
@@ -34,7 +36,6 @@ from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.compiler.reference.engine import Evaluator
-from test_native_programs import StepHost, block, digits_of_classes, fresh_state, model_of, normal
 
 I64 = Element.I64
 
@@ -266,9 +267,11 @@ def test_a_call_lets_go_of_its_arguments() -> None:
 
 def test_arguments_of_other_sizes_are_refused_before_anything_runs() -> None:
     n, m = of(fresh("n")), of(fresh("m"))
-    function = finished(function_of([tensor(n, 4), tensor(n, m), tensor(m + number(1))], lambda b, x, y, z: [b.size(n * m)], hints=("x", "y", "z")))
+    types = [tensor(n, 4), tensor(n, m), tensor(m + number(1))]
+    function = finished(function_of(types, lambda b, x, y, z: [b.size(n * m)], hints=("x", "y", "z")))
     native, evaluator = compile_function(function, host()), Evaluator(function)
-    for shapes in [((3, 4), (3, 5), (6,)), ((3, 4), (2, 5), (6,)), ((3, 4), (3, 5), (7,)), ((3, 5), (3, 5), (6,)), ((3, 4), (3,), (6,)), ((0, 4), (0, 0), (1,))]:
+    for shapes in [((3, 4), (3, 5), (6,)), ((3, 4), (2, 5), (6,)), ((3, 4), (3, 5), (7,)), ((3, 5), (3, 5), (6,)), ((3, 4), (3,), (6,)),
+                   ((0, 4), (0, 0), (1,))]:
         arguments, found = [normal(*shape) for shape in shapes], []
         for run in (native.run, evaluator.run):
             try:
@@ -290,8 +293,10 @@ def test_returned_nans_are_canonical() -> None:
 
 def test_the_floating_point_environment_is_the_programs_own(training: Function) -> None:
     """Other libraries flush subnormals to zero for the whole thread: not in native code, and not differently after it."""
-    function = finished(function_of([SINK, tensor(20)], lambda b, s, x: [(b.emit("write", s, record="R", fields=()), b.op("mul", x, x))[1]]))
-    native, x = compile_function(function, host()), np.full(20, 1e-22, np.float32)
+    def build(b: Builder, sink: Value, x: Value) -> Sequence[Value]:
+        b.emit("write", sink, record="R", fields=())
+        return [b.op("mul", x, x)]
+    native, x = compile_function(finished(function_of([SINK, tensor(20)], build)), host()), np.full(20, 1e-22, np.float32)
     torch = pytest.importorskip("torch")
 
     class Flushing(RecordingHost):

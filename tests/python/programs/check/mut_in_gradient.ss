@@ -1,5 +1,5 @@
 # What is differentiated changes nothing.
-# expect: E0605 at 11:29
+# expect: E0701 at 11:29
 
 model M:
     w: [] = zeros
