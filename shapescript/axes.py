@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shapescript.compiler.check.types import Axis
 from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, dim, evaluate, of
@@ -31,6 +31,10 @@ class Sizes:
     def bind(self, symbol: Symbol, size: int) -> None:
         if self.values.setdefault(symbol, size) != size:
             raise DisagreementError
+
+    def bind_all(self, sizes: Mapping[Symbol, int]) -> None:
+        for symbol, size in sizes.items():
+            self.bind(symbol, size)
 
     def value_of(self, symbol: Symbol) -> int | None:
         return self.values.get(symbol, symbol.value)

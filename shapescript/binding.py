@@ -10,6 +10,7 @@ import numpy as np
 
 from shapescript.axes import DisagreementError, Sizes
 from shapescript.compiler.check.program import Signature
+from shapescript.compiler.diagnostics.model import Span
 from shapescript.layouts import Layouts
 from shapescript.parameters import rule_for
 from shapescript.results import giver_for
@@ -29,6 +30,7 @@ class Overload:
     def __init__(self, signature: Signature, layouts: Layouts) -> None:
         self.signature = signature
         self.rules: tuple[Rule, ...] = tuple(rule_for(parameter, layouts) for parameter in signature.parameters)
+        self._takes = tuple((place, rule.take) for place, rule in enumerate(self.rules))  # half the time of a loop over a strict zip
         self.names = tuple(parameter.name for parameter in signature.parameters)
         self.defaults = {p.name: p.default for p in signature.parameters if p.default is not None}
         self.mutable = tuple(place for place, parameter in enumerate(signature.parameters) if parameter.mutable)
@@ -41,14 +43,14 @@ class Overload:
         sizes = Sizes()
         arguments: list[Any] = []
         try:
-            for rule, value in zip(self.rules, values, strict=True):
-                rule.take(value, sizes, arguments)
+            for place, take in self._takes:
+                take(values[place], sizes, arguments)
             if sizes.open:
                 sizes.close()
         except DisagreementError:
             raise self._disagreement(values) from None
         except ArgumentError as error:
-            error.span = self.signature.parameters[self.rules.index(rule)].span
+            error.span = self._refusing(values)
             raise
         if self.mutable:
             arguments = self._apart(values, arguments)
@@ -56,6 +58,15 @@ class Overload:
             missing = next(symbol for symbol in self.dims if symbol not in sizes.values)
             raise ArgumentError("R1003", f"{self.signature.name}: {missing} can't be told from the arguments")
         return arguments, sizes
+
+    def _refusing(self, values: Sequence[Any]) -> Span | None:
+        """Where the parameter is declared that refuses its value; None where only all arguments together don't fit."""
+        for rule, parameter, value in zip(self.rules, self.signature.parameters, values, strict=True):
+            try:
+                rule.take(value, Sizes(), [])
+            except (ArgumentError, DisagreementError):
+                return parameter.span
+        return None
 
     # ---- names
 

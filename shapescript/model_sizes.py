@@ -20,14 +20,12 @@ class ModelRule:
         self.name, self.model, self.layouts = name, model, layouts
         self._known: dict[int, tuple[Layout, Mapping[Symbol, int]]] = {}  # by identity, which the layout held here keeps
 
-    def bind(self, layout: Layout, sizes: Sizes) -> None:
-        """Raises ArgumentError R1004 for another model, R1002 for other dims, DisagreementError."""
+    def shown(self, layout: Layout) -> Mapping[Symbol, int]:
+        """The dims that a model of this layout shows. Raises ArgumentError R1004 for another model, R1002 for other dims."""
         known = self._known.get(id(layout))
         if known is None:
             known = self._known[id(layout)] = (layout, self._compared(layout))
-        if known[1]:
-            for symbol, value in known[1].items():
-                sizes.bind(symbol, value)
+        return known[1]
 
     def described(self, layout: Layout) -> str:
         _, shown = self._known.get(id(layout), (layout, {}))

@@ -31,7 +31,9 @@ class ModelArgument(Rule):
             if isinstance(value, SubModel):
                 raise ArgumentError("R1004", f"{self.name}: expected a model {self.type}, got a part of one; Python gives whole models")
             raise self.wrong_type(f"a model {self.type}", value)
-        self.model.bind(value.layout, sizes)
+        shown = self.model.shown(value.layout)
+        if shown:
+            sizes.bind_all(shown)
         arguments.append(value.buffer)
 
     def seen(self, value: Any) -> str:
@@ -48,7 +50,7 @@ class OptimiserArgument(Rule):
     def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
         if not isinstance(value, AdamW):
             raise self.wrong_type(f"{self.type}, as shapescript.AdamW(model) makes", value)
-        self.model.bind(value.layout, sizes)
+        sizes.bind_all(self.model.shown(value.layout))
         arguments.append(optimiser_state(value))
 
     def seen(self, value: Any) -> str:

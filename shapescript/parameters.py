@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from shapescript.axes import Shape, Sizes
 from shapescript.compiler.check import types as check
@@ -31,7 +32,7 @@ class ArrayRule(Rule):
         self.is_bool = type_.element is Element.BOOL
 
     def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
-        array = value if type(value) is np.ndarray and value.dtype is self.dtype else self._converted(value)
+        array = value if type(value) is ndarray and value.dtype is self.dtype else self._converted(value)
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned):
             array = np.array(array, order="C")

@@ -52,20 +52,25 @@ def _tensor(type_: check.Tensor | check.Scalar) -> Give:
     """An array, or Python's number for one without axes; NaNs are canonical."""
     if isinstance(type_, check.Scalar) or not type_.axes:
         return lambda values, sizes: _number(next(values))
+    finished = _canonical if type_.element.is_float else _unchanged
     leading = next((axis for axis in type_.axes if axis.leading), None)
     symbol = plain_symbol(leading.size) if leading else None
     if symbol is None:
-        return lambda values, sizes: _array(next(values))
-    return lambda values, sizes: _expanded(_array(next(values)), sizes.leading.get(symbol))
+        return lambda values, sizes: finished(next(values))
+    return lambda values, sizes: _expanded(finished(next(values)), sizes.leading.get(symbol))
 
 
 def _number(value: Any) -> Any:
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
-def _array(value: Array) -> Array:
-    if value.dtype.kind == "f" and value.size and math.isnan(value.item(value.argmax())):  # argmax finds the first NaN, where there is one
+def _canonical(value: Array) -> Array:
+    if value.size and math.isnan(value.item(value.argmax())):  # argmax finds the first NaN, where there is one
         return canonical_nan(value)
+    return value
+
+
+def _unchanged(value: Array) -> Array:
     return value
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shapescript.compiler.check.report import Report, Reported, did_you_mean, nearest
-from shapescript.compiler.check.scope import BrokenEntity, DimEntity, ModuleEntity, ModuleScope
+from shapescript.compiler.check.scope import BrokenEntity, ConstEntity, DimEntity, ModuleEntity, ModuleScope
 from shapescript.compiler.check.types import Axis, group, single
-from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import sizes
 from shapescript.compiler.ir.sizes import InexactDivision, Size, fresh, of
 from shapescript.compiler.syntax import tree
@@ -102,6 +102,8 @@ class AxisContext:
             return single(of(entity.symbol))
         if isinstance(entity, BrokenEntity):
             raise Reported
+        if isinstance(entity, ConstEntity):
+            self.report.fail("E0203", f"`{name}` is a const, and an axis is a dim", span, [Label(entity.span, "declared here")])
         if is_dim_name(name):
             near = [*(n for n in self.names if not n.startswith("..")), *(n for n, _ in self.scope.dims())]
             self.report.fail(

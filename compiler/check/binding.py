@@ -153,7 +153,7 @@ class Binding:
             self._bind(free[0], single(solved), equation)
         elif free:
             self._waiting.append(equation)
-        elif not accepts(here := self.axis(wanted), found):
+        elif not (accepts if wanted.parts else agree)(here := self.axis(wanted), found):
             self._disagree(equation, here)
 
     def _bind(self, symbol: Symbol, axis: Axis, equation: Equation) -> None:
@@ -173,7 +173,7 @@ class Binding:
             f"argument `{parameter.name}` of `{self.signature.name}`: {text}",
             equation.span,
             [Label(parameter.span, "declared here")],
-            order_hint((here,), (found,)),
+            order_hint((wanted,), (found,)),
         )
 
     def axis(self, axis: Axis) -> Axis:

@@ -66,6 +66,12 @@ class ConstantEvaluator:
         return value
 
     def _arithmetic(self, operator: str, left: int | float, right: int | float, node: tree.Binary) -> int | float:
+        result = self._combined(operator, left, right, node)
+        if isinstance(result, int) and not -(2**63) <= result < 2**63:
+            self.report.fail("E0503", f"{node.span.text} is {result}, and a whole number has 64 bits", node.span)
+        return result
+
+    def _combined(self, operator: str, left: int | float, right: int | float, node: tree.Binary) -> int | float:
         try:
             match operator:
                 case "+":
@@ -83,15 +89,12 @@ class ConstantEvaluator:
                 case "%":
                     return left % right
                 case "**" if isinstance(right, int) and 0 <= right < 64:
-                    result = left
-                    for _ in range(right - 1):
-                        result = result * left
-                    return result if right else 1
+                    return _power(left, right)
         except ZeroDivisionError:
             self.report.fail("E0501", "a division by zero", node.span)
         except OverflowError:
             self.report.fail("E0503", "the number is too large", node.span)
-        self.report.fail("E0502", f"`{operator}` is not for constants", node.span)
+        self.report.fail("E0502", f"constants have no `{operator}` of {left} and {right}", node.span)
 
     def _exact_quotient(self, left: int | float, right: int | float, node: tree.Binary) -> int:
         if isinstance(left, float) or isinstance(right, float):
@@ -103,6 +106,16 @@ class ConstantEvaluator:
                 node.span,
             )
         return left // right
+
+
+def _power(base: int | float, count: int) -> int | float:
+    """The repeated product that `**` is in functions too: by the binary digits of the exponent, the highest first."""
+    if count == 0:
+        return type(base)(1)
+    result = base
+    for digit in f"{count:b}"[1:]:
+        result = result * result * base if digit == "1" else result * result
+    return result
 
 
 def initialiser(node: tree.Expression, scope: ModuleScope, context: AxisContext, report: Report) -> StartRule:

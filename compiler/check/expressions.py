@@ -82,12 +82,12 @@ def _name(body: Body, node: tree.Name, name: str) -> Typed:
         return body.entity_value(entity, node.span)
     if name in NAMES_AS_VALUES:
         return NAMES_AS_VALUES[name](body)
-    if name in body.context.names:
-        axis = body.context.names[name]
+    axis = body.context.known(name)
+    if axis is not None:
         return Typed(types.INT, (body.builder.size(axis.size),), axis.size.constant())
     if name in known_functions(body):
         body.report.fail("E0301", f"`{name}` is a function: call it", node.span)
-    known = [*body.environment, *body.scope.entities, *body.context.names, *known_functions(body)]
+    known = [*body.environment, *body.scope.entities, *body.context.names, *body.context.aliases, *known_functions(body)]
     body.report.fail("E0201", f"`{name}` is not declared", node.span, help=did_you_mean(name, known))
 
 

@@ -226,8 +226,8 @@ def matrix_product(body: Body, node: tree.Binary, left: Typed, right: Typed) -> 
             letters.append(len(ours) + place)
         else:
             shared = [at for at, other in enumerate(ours[:-1]) if agree(axis, other)]
-            if len(shared) > 1:
-                body.report.fail("E0403", f"axis {axis} stands twice in {shown(ours)}", node.span)
+            if len(shared) > 1 or any(place in letters for place in shared):
+                body.report.fail("E0403", f"axis {axis} stands twice in {shown(ours if len(shared) > 1 else theirs)}", node.span)
             letters.append(shared[0] if shared else len(ours) + place)
     leading = [letter for place, letter in enumerate(letters) if place < summed and letter >= len(ours)]
     last = [letters[-1]] if len(theirs) > 1 else []

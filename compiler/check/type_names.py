@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NoReturn, Protocol
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.axes import AxisContext, axis_variables
+from shapescript.compiler.check.axes import LARGEST, AxisContext, axis_variables
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
-from shapescript.compiler.ir.sizes import ONE, InexactDivision, Size, fresh, of
+from shapescript.compiler.ir.sizes import ONE, InexactDivision, Size, fresh, of, product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.syntax import tree
 
@@ -68,6 +68,9 @@ class TypeReader:
         found = self.context.axes(axes)
         if sum(axis.leading for axis in found) > 1 or any(axis.leading for axis in found[1:]):
             self.report.fail("E0407", "leading axes `..s` stand first, and once", span)
+        count = product(axis.size for axis in found).constant()
+        if count is not None and count > LARGEST:
+            self.report.fail("E0503", f"a tensor of {count} elements: it has at most 2**48", span)
         return types.Tensor(element, found)
 
     def _one_list(self, items: tuple[tree.Item, ...], span: Span) -> tuple[tree.Axis, ...]:

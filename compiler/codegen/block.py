@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from shapescript.compiler.codegen import emit, memory
 from shapescript.compiler.codegen.emit import I64
 from shapescript.compiler.codegen.lowering import RULES, Lowering, Site
+from shapescript.compiler.codegen.sizes import doubtful_sizes
 from shapescript.compiler.codegen.storage import move_into
 from shapescript.compiler.ir.nodes import Block, Value
-from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ops.locations import Location
 
 
@@ -27,11 +28,14 @@ def region(low: Lowering) -> Iterator[None]:
 
 def lower_block(low: Lowering, block: Block, fill: Callable[[], None] | None = None) -> None:
     """The operations of a block whose parameters and symbols are defined; `fill` sets the contents of parameters that have slots."""
+    doubtful = _check(low, doubtful_sizes(block))
     waiting = _reserve(low, low.plan.slots.get(block, ()))
     if fill:
         fill()
     for op in block.ops:
         RULES[op.name](low, op)
+        if doubtful:
+            doubtful = _check(low, doubtful)
         if waiting:
             waiting = _reserve(low, waiting)
 
@@ -53,35 +57,28 @@ def _reserve(low: Lowering, slots: Sequence[tuple[int, Size]]) -> list[tuple[int
     return [slot for slot in slots if slot not in ready]
 
 
-def bind(low: Lowering, symbol: Symbol, value: emit.Size) -> None:
-    """Give a symbol its value, and check the sizes that are known with it."""
-    low.sizes.bind(symbol, value)
-    check_sizes(low)
+def _check(low: Lowering, sizes: Sequence[Size]) -> list[Size]:
+    """Leave where a quotient isn't whole or a size is below 0 (R1003), for the sizes whose symbols have values by now; gives the others."""
+    for size in sizes:
+        if low.sizes.is_bound(size):
+            _check_size(low, size)
+    return [size for size in sizes if not low.sizes.is_bound(size)]
 
 
-def check_sizes(low: Lowering) -> None:
-    """Leave where a quotient isn't whole or a size is below 0 (R1003), for the sizes whose symbols have got their values."""
-    ready = [size for size in low.unchecked if low.sizes.is_bound(size)]
-    low.unchecked = [size for size in low.unchecked if size not in ready]
-    for size in ready:
-        _check(low, size)
-
-
-def _check(low: Lowering, size: Size) -> None:
+def _check_size(low: Lowering, size: Size) -> None:
     b = low.b
     for monomial, _ in size.terms:
         for symbol in monomial:
-            if symbol.value is None and symbol.quotient is not None and symbol not in low.checked_quotients:
-                low.checked_quotients.add(symbol)
+            if symbol.value is None and symbol.quotient is not None and not low.sizes.is_checked(symbol):
                 numerator, denominator = symbol.quotient
-                _check(low, numerator)
-                _check(low, denominator)
+                _check_size(low, numerator)
+                _check_size(low, denominator)
                 above, below = emit.size(low.size(numerator)), emit.size(low.size(denominator))
                 nothing = b.icmp_signed("==", below, I64(0))
                 rest = b.srem(above, b.select(nothing, I64(1), below))
                 inexact = b.or_(nothing, b.icmp_signed("!=", rest, I64(0)))
                 low.fail_if(inexact, Site("inexact axis", None, (str(size),)), [above, below])
-    if any(count < 0 for _, count in size.terms):
+    if any(count < 0 for _, count in size.terms) and not low.sizes.is_checked(size):
         value = emit.size(low.size(size))
         low.fail_if(b.icmp_signed("<", value, I64(0)), Site("negative axis", None, (str(size),)), [value])
 

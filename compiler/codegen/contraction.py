@@ -162,13 +162,13 @@ def _name(prefix: str, target: Target, plan: Plan, contraction: Contraction) -> 
 
 
 def _kernel(module: Any, target: Target, plan: Plan, contraction: Contraction, epilogue: Epilogue | None, batch_axes: int) -> Any:
-    name = _name("contraction", target, plan, contraction)
-    if epilogue is None and not batch_axes and name in module.globals:
+    name, is_shared = _name("contraction", target, plan, contraction), epilogue is None and not batch_axes
+    if is_shared and name in module.globals:
         return module.globals[name]
     run_time = list(contraction.run_time_values())
     captured = [value.type for value in epilogue.captured] if epilogue else []
     types = [PTR] * 4 + [I64] * (4 + len(run_time) + batch_axes) + captured
-    fn, b = emit.function(module, name, types)
+    fn, b = emit.function(module, name if is_shared else f"{name}.own", types)
     a, right, c, scratch, row_low, row_high, panel_low, panel_high = fn.args[:8]
     rest = list(fn.args[8:])
     values, rest = dict(zip(run_time, rest, strict=False)), rest[len(run_time):]

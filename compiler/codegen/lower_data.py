@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.block import bind
 from shapescript.compiler.codegen.emit import I64, Value, at, load, store
 from shapescript.compiler.codegen.lower_control import counted_loop
 from shapescript.compiler.codegen.lowering import Lowering, Site, lowers
@@ -68,7 +67,7 @@ def _for_batches(low: Lowering, op: Op) -> None:
     fields, carried = body.parameters[:own], body.parameters[own:]
 
     def begin(start: Value) -> None:
-        bind(low, body.symbols[0], emit.size(emit.least(b, b.sub(end, start), size)))
+        low.sizes.bind(body.symbols[0], emit.size(emit.least(b, b.sub(end, start), size)))
 
     limits = (I64(0), end, size)
     if not isinstance(data.type, OrderedType):

@@ -13,7 +13,7 @@ from shapescript.compiler.codegen import (
     products,
     rows,
 )
-from shapescript.compiler.codegen.block import check_sizes, lower_block, move
+from shapescript.compiler.codegen.block import lower_block, move
 from shapescript.compiler.codegen.context import ContextLayout, load_address, load_number, load_word, store_number, store_word
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, constant, load, store
 from shapescript.compiler.codegen.environment import emit_entry
@@ -42,7 +42,6 @@ def lower_function(function: Function, target: Target) -> Lowering:
     low.set_deadline(low.clock())
     for place, symbol in enumerate(symbols):
         low.sizes.bind(symbol, load_word(b, low.context, layout.first_symbol + place))
-    check_sizes(low)
     for index, value in enumerate(function.body.parameters):
         _define_parameter(low, value, index)
     lower_block(low, function.body)

@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.block import bind
 from shapescript.compiler.codegen.context import load_address, load_number, load_word, store_number, store_word
 from shapescript.compiler.codegen.emit import I64, Value, load
 from shapescript.compiler.codegen.lowering import RULES, Lowering, Site, lowers
@@ -111,7 +110,7 @@ def bind_rows(low: Lowering, dataset: DatasetType, block: Value) -> None:
     rows = load(low.b, block, I64)
     for symbol in dataset.rows.symbols():
         if symbol.value is None and symbol.quotient is None:
-            bind(low, symbol, rows)
+            low.sizes.bind(symbol, rows)
 
 
 for _name, _entry in entries().items():

@@ -12,11 +12,11 @@ from llvmlite import ir
 from shapescript.compiler.codegen import emit, environment, memory
 from shapescript.compiler.codegen.context import DETAILS, ContextLayout, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, Builder, ElementType, Value
-from shapescript.compiler.codegen.sizes import SizeValues, checked_sizes
+from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Function, Op
-from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.guards import guarded_optimisers
 from shapescript.compiler.ops.locations import (
@@ -102,8 +102,6 @@ class Lowering:
         self.slots: dict[int, Value] = {}
         self.borrowed: dict[nodes.Value, Value] = {}
         self.sites: list[Site] = [Site("none"), Site("host failed")]
-        self.unchecked: list[Size] = list(checked_sizes(function.body))
-        self.checked_quotients: set[Symbol] = set()
         self.exchange_words = 0
         self.takes = 0  # how often the arena was asked so far
         self._kernels: dict[Hashable, Any] = {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import Builder, Value
-from shapescript.compiler.ir.nodes import Block, Op
+from shapescript.compiler.ir.nodes import Block
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import DatasetType, OrderedType, TensorType
 
@@ -23,6 +23,7 @@ class SizeValues:
     def __init__(self, arguments: dict[Symbol, Value] | None = None) -> None:
         self._symbols: list[dict[Symbol, emit.Size]] = [dict(arguments or {})]
         self._known: list[dict[Size, emit.Size]] = [{}]
+        self._checked: list[set[Size | Symbol]] = [set()]
         self._at_entry = arguments is not None
 
     @contextmanager
@@ -30,12 +31,20 @@ class SizeValues:
         """What is bound or computed inside holds inside only."""
         self._symbols.append({})
         self._known.append({})
+        self._checked.append(set())
         yield
         self._symbols.pop()
         self._known.pop()
+        self._checked.pop()
 
     def bind(self, symbol: Symbol, value: emit.Size) -> None:
         self._symbols[-1][symbol] = value
+
+    def is_checked(self, what: Size | Symbol) -> bool:
+        """Whether code has been emitted that leaves if this size is below 0, or this quotient isn't whole; from now on it has."""
+        known = any(what in scope for scope in self._checked)
+        self._checked[-1].add(what)
+        return known
 
     def is_bound(self, size: Size) -> bool:
         return all(self._has_value(symbol) for monomial, _ in size.terms for symbol in monomial)
@@ -80,8 +89,8 @@ class SizeValues:
         return b.sdiv(numerator, denominator)
 
 
-def checked_sizes(block: Block) -> Iterable[Size]:
-    """The sizes that occur in a block and its regions and may have no value or one below 0: quotients, differences."""
+def doubtful_sizes(block: Block) -> list[Size]:
+    """The sizes in a block, without its regions, that may be no number or one below 0: quotients, differences."""
     found: dict[Size, None] = {}
 
     def note(value: Any) -> None:
@@ -99,20 +108,8 @@ def checked_sizes(block: Block) -> Iterable[Size]:
                 for part in value:
                     note(part)
 
-    def visit(inner: Block) -> None:
-        for parameter in inner.parameters:
-            note(parameter.type)
-        for op in inner.ops:
-            _note_op(op, note)
-            for region in op.regions:
-                visit(region)
-
-    visit(block)
-    return found
-
-
-def _note_op(op: Op, note: Callable[[Any], None]) -> None:
-    for result in op.results:
-        note(result.type)
-    for name in ("axes", "space", "size"):
-        note(op.attributes.get(name))
+    note(tuple(parameter.type for parameter in block.parameters))
+    for op in block.ops:
+        note(tuple(result.type for result in op.results))
+        note(tuple(op.attributes.get(name) for name in ("axes", "space", "size")))
+    return list(found)

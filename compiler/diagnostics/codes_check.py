@@ -15,13 +15,16 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "The module declares nothing of this name. What a module imports it doesn't hand on."),
     ("E0206", "modules that import each other",
      "Imports form no circle. Move what both need into a third module."),
+    ("E0207", "an axis that looks like a dim",
+     "A warning: a lower-case axis stands for any size, and this one differs from a declared dim by case or, from four letters up, by"
+     " one letter. Where the dim is meant, the size would go unchecked."),
     ("E0207", "an axis named nearly as a dim",
      "A warning: a lower-case axis has any size. If the dim is meant, write its name as it is declared."),
     # E03xx: types
     ("E0301", "a type that doesn't fit",
      "The value's type isn't the one wanted at this place; nothing converts silently."),
-    ("E0302", "a wrong number of arguments",
-     "A call gives every parameter without a default exactly once, by place or by name."),
+    ("E0302", "a wrong number of arguments or names",
+     "A call gives every parameter without a default exactly once, by place or by name; several results are bound to as many names."),
     ("E0303", "no such attribute",
      "The record or model has no field, member or property of this name."),
     ("E0304", "no declaration fits the call",
@@ -35,11 +38,14 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E0308", "an unknown type",
      "A type is `int`, `float`, `bool`, `str`, a tensor, or a model or record that is declared or imported."),
     ("E0309", "recursion",
-     "A function can't call itself, directly or through others: everything is compiled into one piece. Use a loop."),
+     "A function can't call itself, directly or through others: everything is compiled into one piece. Use a loop. A model can't contain"
+     " itself: it would have no end."),
     ("E0310", "element types that differ",
      "Tensors of different element types don't mix: convert one with `f32(x)`, `f64(x)` or `int(x)`."),
     ("E0311", "an unknown argument name",
-     "The function has no parameter of this name."),
+     "The function has no parameter, the record no field of this name."),
+    ("E0312", "statements that are never reached",
+     "A warning: every way through the statements before this one ends with `return`."),
     # E04xx: shapes and patterns
     ("E0401", "axes that differ",
      "Operands are joined by the names of their axes: the axes of one must be a subsequence of the other's. Nothing is stretched or"
@@ -64,10 +70,11 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     # E05xx: dim arithmetic
     ("E0501", "a division with a remainder",
      "Sizes divide exactly or not at all."),
-    ("E0502", "something that is no size",
-     "A dim is a whole number, computed from numbers and other dims with `+`, `-`, `*` and exact `/`."),
-    ("E0503", "a negative or too large size",
-     "Sizes are not negative, and a tensor's elements can be counted in 64 bits."),
+    ("E0502", "something that is no dim",
+     "A dim is a whole number, computed from numbers and other dims with `+`, `-`, `*` and exact `/`, and known when the program is"
+     " compiled. Its name begins with an upper-case letter."),
+    ("E0503", "a number out of its range",
+     "Sizes are from 0 to 2**48, a batch has at least one example, a rate is not negative, and a model has at most 4096 tensors."),
     ("E0504", "an override of no dim",
      "`--dim` and `dims=` name a dim that the program declares."),
     ("E0505", "dims that depend on each other",
@@ -84,8 +91,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E0605", "something that can't be `mut`",
      "Handles such as modes, sinks and datasets need no `mut`; a name bound without `mut` can't be changed."),
     # E07xx: modes and effects
-    ("E0701", "an effect where none may be",
-     "Writing, saving, printing and updating can't stand in what is differentiated."),
+    ("E0701", "a change where nothing may change",
+     "A `mut` argument stands neither in what is differentiated, nor in the condition of `while`, nor on the right of `and` and `or`."),
     # E08xx: differentiation
     ("E0801", "an operation without a derivative",
      "The operation can't be differentiated, and a silent zero would be wrong. Use `stop_gradient` where a zero is meant."),
@@ -99,8 +106,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E0902", "an operation that isn't built yet",
      "The language has it, this version of the compiler doesn't."),
     # E23xx: generics and requirements
-    ("E2301", "a parameter of a generic that can't be inferred",
-     "Each parameter in a function's brackets must follow from the arguments of the call."),
+    ("E2301", "a size that the arguments don't say",
+     "Each dim parameter and each axis of a signature must follow from the arguments of the call."),
     ("E2302", "a wrong number of parameters in brackets",
      "A model takes exactly the parameters that it declares."),
     ("E2311", "a required declaration is missing",

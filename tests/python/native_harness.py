@@ -103,7 +103,7 @@ def assert_same(function: Function, calls: Sequence[Sequence[Any]], make_host: C
     return outcomes
 
 
-def check(build: Build, *arguments: Any, fused: bool = False, mutable: Sequence[int] = ()) -> Any:
+def check(build: Build, *arguments: Any, fused: bool = False, mutable: Sequence[int] = (), targets: Sequence[Target] = TARGETS) -> Any:
     """A function of parameters that have the arguments' types does the same everywhere."""
     function = finished(function_of([type_of(argument) for argument in arguments], build, mutable), fused)
-    return assert_same(function, [arguments])[0]
+    return assert_same(function, [arguments], targets=targets)[0]

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from built_programs import MLP, train_mlp
 from evaluating import RecordingHost, dataset, flat_model, fresh_state, function_of, mlp, mode, tensor
-from native_harness import NotingHost, assert_same, check, finished, natives
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native_harness import TARGETS, NotingHost, assert_same, check, finished, natives
+from random_programs import MODEL, random_program
 
 from shapescript.compiler.ir.nodes import Block, Function, Value
 from shapescript.compiler.ir.sizes import fresh, number, of
@@ -137,6 +140,18 @@ def test_sizes_that_are_not_whole_or_below_zero_fail() -> None:
         for count in (3, 2, 0):
             with pytest.raises(Exception, match="R1003"):
                 native.run([normal(count)], RecordingHost())
+
+
+def test_sizes_of_a_branch_that_is_not_taken_may_be_anything() -> None:
+    n = of(fresh("n"))
+
+    def build(b: Builder, x: Value) -> Sequence[Value]:
+        enough = b.op("ge", b.size(n), b.constant(4, I64))
+        shorter = (n - number(3), n / number(2))
+        yes = block([], lambda i: [i.op("sum", i.full(1.0, tensor(*shorter)), positions=(0, 1))])
+        no = block([], lambda i: [i.op("sum", x, positions=(0,))])
+        return b.emit("if", enough, regions=[yes, no])
+    assert_same(finished(function_of([tensor(n)], build)), [[normal(count)] for count in (0, 1, 3, 4, 8)])
 
 
 # ---- models and optimisers
@@ -335,6 +350,18 @@ def test_the_host_gives_tensors_models_and_data() -> None:
                           model_start=lambda seed: [model_of(SMALL, seed)])
     function = finished(function_of([STRING, tensor(n)], build))
     assert_same(function, [["a.pt", normal(6)]], host)
+
+
+# ---- random programs
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**9))
+def test_random_programs_keep_what_is_still_needed(seed: int) -> None:
+    for fused in (False, True):
+        function = finished(random_program(seed), fused)
+        arguments = [normal(3, 4), normal(3, 4, seed=1), model_of(MODEL), model_of(MODEL, 1), fresh_state(MODEL)]
+        assert_same(function, [[*arguments, count] for count in (0, 1)], targets=TARGETS[:1])
 
 
 # ---- whole programs

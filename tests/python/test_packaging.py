@@ -26,7 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "check": {"syntax", "ir", "ops"},
     "passes": {"ir", "ops"},
     "reference": {"ir", "ops"},
-    "codegen": {"ir", "ops"},
+    "codegen": {"ir", "ops", "passes"},  # the memory plan
     "runtime": set(),
 }
 LLVM_ROOM = "codegen"
