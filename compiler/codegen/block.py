@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from shapescript.compiler.codegen import emit, memory
@@ -10,7 +10,7 @@ from shapescript.compiler.codegen.emit import I64
 from shapescript.compiler.codegen.lowering import RULES, Lowering, Site
 from shapescript.compiler.codegen.sizes import doubtful_sizes
 from shapescript.compiler.codegen.storage import move_into
-from shapescript.compiler.ir.nodes import Block, Value
+from shapescript.compiler.ir.nodes import Block, Op, Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ops.locations import Location
 
@@ -57,30 +57,30 @@ def _reserve(low: Lowering, slots: Sequence[tuple[int, Size]]) -> list[tuple[int
     return [slot for slot in slots if slot not in ready]
 
 
-def _check(low: Lowering, sizes: Sequence[Size]) -> list[Size]:
+def _check(low: Lowering, sizes: Mapping[Size, Op | None]) -> dict[Size, Op | None]:
     """Leave where a quotient isn't whole or a size is below 0 (R1003), for the sizes whose symbols have values by now; gives the others."""
-    for size in sizes:
+    for size, op in sizes.items():
         if low.sizes.is_bound(size):
-            _check_size(low, size)
-    return [size for size in sizes if not low.sizes.is_bound(size)]
+            _check_size(low, size, op)
+    return {size: op for size, op in sizes.items() if not low.sizes.is_bound(size)}
 
 
-def _check_size(low: Lowering, size: Size) -> None:
+def _check_size(low: Lowering, size: Size, op: Op | None) -> None:
     b = low.b
     for monomial, _ in size.terms:
         for symbol in monomial:
             if symbol.value is None and symbol.quotient is not None and not low.sizes.is_checked(symbol):
                 numerator, denominator = symbol.quotient
-                _check_size(low, numerator)
-                _check_size(low, denominator)
+                _check_size(low, numerator, op)
+                _check_size(low, denominator, op)
                 above, below = emit.size(low.size(numerator)), emit.size(low.size(denominator))
                 nothing = b.icmp_signed("==", below, I64(0))
                 rest = b.srem(above, b.select(nothing, I64(1), below))
                 inexact = b.or_(nothing, b.icmp_signed("!=", rest, I64(0)))
-                low.fail_if(inexact, Site("inexact axis", None, (str(size),)), [above, below])
+                low.fail_if(inexact, Site("inexact axis", op, (str(size),)), [above, below])
     if any(count < 0 for _, count in size.terms) and not low.sizes.is_checked(size):
         value = emit.size(low.size(size))
-        low.fail_if(b.icmp_signed("<", value, I64(0)), Site("negative axis", None, (str(size),)), [value])
+        low.fail_if(b.icmp_signed("<", value, I64(0)), Site("negative axis", op, (str(size),)), [value])
 
 
 def move(low: Lowering, value: Value, target: Location) -> None:

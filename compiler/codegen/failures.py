@@ -30,11 +30,12 @@ NO_STEP = -1
 def failure(function: Function, site: Site, details: Sequence[int]) -> ExecutionError:
     """The exception for a site at which native code left, with its details as int64."""
     op = site.op
+    span = op.span if op else function.span
     match site.kind:
         case "inexact axis":
-            return inexact_axis(f"axis {site.data[0]}: {details[0]} is not a multiple of {details[1]}", function.span)
+            return inexact_axis(f"axis {site.data[0]}: {details[0]} is not a multiple of {details[1]}", span)
         case "negative axis":
-            return inexact_axis(f"axis {site.data[0]} would have {details[0]} elements", function.span)
+            return inexact_axis(f"axis {site.data[0]} would have {details[0]} elements", span)
     assert op is not None
     match site.kind:
         case "integer division":

@@ -8,7 +8,7 @@ from typing import Any
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import Builder, Value
-from shapescript.compiler.ir.nodes import Block
+from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import DatasetType, OrderedType, TensorType
 
@@ -89,27 +89,29 @@ class SizeValues:
         return b.sdiv(numerator, denominator)
 
 
-def doubtful_sizes(block: Block) -> list[Size]:
-    """The sizes in a block, without its regions, that may be no number or one below 0: quotients, differences."""
-    found: dict[Size, None] = {}
-
-    def note(value: Any) -> None:
-        match value:
-            case Size():
-                if value.constant() is None and (any(count < 0 for _, count in value.terms) or any(s.quotient for s in value.symbols())):
-                    found.setdefault(value)
-            case TensorType(_, axes):
-                note(axes)
-            case DatasetType():
-                note(value.rows)
-            case OrderedType(dataset):
-                note(dataset)
-            case tuple():
-                for part in value:
-                    note(part)
-
-    note(tuple(parameter.type for parameter in block.parameters))
+def doubtful_sizes(block: Block) -> dict[Size, Op | None]:
+    """The sizes in a block, without its regions, that may be no number or one below 0: quotients, differences. With each, the operation
+    that has it first, None for a parameter."""
+    found: dict[Size, Op | None] = {}
+    for parameter in block.parameters:
+        _note(parameter.type, None, found)
     for op in block.ops:
-        note(tuple(result.type for result in op.results))
-        note(tuple(op.attributes.get(name) for name in ("axes", "space", "size")))
-    return list(found)
+        for part in (*(result.type for result in op.results), *(op.attributes.get(name) for name in ("axes", "space", "size"))):
+            _note(part, op, found)
+    return found
+
+
+def _note(part: Any, op: Op | None, found: dict[Size, Op | None]) -> None:
+    match part:
+        case Size():
+            if part.constant() is None and (any(count < 0 for _, count in part.terms) or any(symbol.quotient for symbol in part.symbols())):
+                found.setdefault(part, op)
+        case TensorType(_, axes):
+            _note(axes, op, found)
+        case DatasetType():
+            _note(part.rows, op, found)
+        case OrderedType(dataset):
+            _note(dataset, op, found)
+        case tuple():
+            for inner in part:
+                _note(inner, op, found)

@@ -11,7 +11,7 @@ from shapescript.compiler.codegen.emit import I1, I64, PTR, VOID, Builder, Value
 from shapescript.compiler.codegen.lowering import Lowering
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.flat import flat_layout
-from shapescript.compiler.ir.types import OptimiserType
+from shapescript.compiler.ir.types import OptimiserType, Type
 from shapescript.compiler.ops.locations import OPTIMISER_BLOCK_BYTES, Location, SlotStorage, storage_bytes
 
 STEP, FIRST, SECOND, CONSTANTS = 0, 1, 2, 3  # words of an optimiser's block; the constants are beta1, beta2, eps and decay
@@ -67,7 +67,7 @@ def move_into(low: Lowering, value: nodes.Value, target: Location) -> None:
     copy_contents(low, value.type, low.pointer(value), target)
 
 
-def copy_contents(low: Lowering, kind: object, source: Value, target: Location) -> None:
+def copy_contents(low: Lowering, kind: Type, source: Value, target: Location) -> None:
     """`source`: where a value of the type lies; an optimiser's block."""
     b = low.b
     if isinstance(kind, OptimiserType):
@@ -78,4 +78,4 @@ def copy_contents(low: Lowering, kind: object, source: Value, target: Location) 
         copy_bytes(b, to.first, from_.first, count)
         copy_bytes(b, to.second, from_.second, count)
         return
-    copy_bytes(b, low.address(target), source, low.size(storage_bytes(kind)))  # type: ignore[arg-type]
+    copy_bytes(b, low.address(target), source, low.size(storage_bytes(kind)))

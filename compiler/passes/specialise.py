@@ -21,6 +21,7 @@ from shapescript.compiler.passes.symbols import bind, substitute_attribute, subs
 
 STAGE = "specialise"
 MAX_REGION_DEPTH = 100    # of nested loops and conditions after inlining: what follows recurses once a level
+MAX_OPERATIONS = 200_000    # of one entry with all that it calls: functions that call others twice multiply
 
 
 @dataclass
@@ -47,7 +48,8 @@ class _Frame:
 def specialise(module: Module, key: str, sizes: Mapping[Symbol, Size]) -> Function:
     """The function `key` with these sizes in the place of its symbols, without calls and loops over lists.
 
-    Raises CompileError E0501 where a size in it becomes a division with a remainder, E0112 where loops nest too deeply.
+    Raises CompileError E0501 where a size in it becomes a division with a remainder, E0112 where loops nest too deeply, E0901 where calls
+    make it too large.
     """
     function = module.functions[key]
     scope = _Scope(None, dict(sizes))
@@ -77,6 +79,7 @@ class _Inliner:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.parts: dict[Value, tuple[Value, str]] = {}
+        self.operations = 0
 
     def define(self, values: tuple[Value, ...], scope: _Scope) -> tuple[Value, ...]:
         made = tuple(Value(substitute_type(value.type, scope.sizes), value.hint) for value in values)
@@ -96,6 +99,7 @@ class _Inliner:
                 if following:
                     stack.append(following)
                 continue
+            self._count(op, frame.scope)
             with _exact_sizes(op.span if op.name == "call" else frame.scope.call, op.span):
                 if op.name == "call":
                     stack.append(self._call(op, frame.scope))
@@ -107,6 +111,12 @@ class _Inliner:
                 else:
                     found.append(self._copy(op, frame.scope, depth))
         return found
+
+    def _count(self, op: Op, scope: _Scope) -> None:
+        self.operations += 1
+        if self.operations > MAX_OPERATIONS:
+            message = f"the function comes to more than {MAX_OPERATIONS} operations with all that it calls, and that isn't built yet"
+            raise CompileError(Diagnostic("E0901", message, scope.call or op.span))
 
     def _finish(self, frame: _Frame) -> _Frame | None:
         following = next(frame.again, None) if frame.again else None
@@ -139,6 +149,7 @@ class _Inliner:
             raise InternalError(STAGE, f"the length of {path} is not known", op.span)
         carried = [scope.values[operand] for operand in op.operands[1:]]
         for index in range(count):
+            self._count(op, scope)
             element = Value(listed.element, body.parameters[0].hint)
             found.append(self._part(Op("submodel", (model,), {"path": f"{path}.{index}"}, (element,), (), op.span)))
             scope.values.update(zip(body.parameters, (element, *carried), strict=True))
