@@ -3,7 +3,8 @@
     program = shapescript.load("train_mlp.ss")
     m = program.Mlp(seed=1234)
 
-Names are loaded when they are first used, so that importing the package, checking a file and asking for help stay light.
+Importing it makes `import train_mlp` find train_mlp.ss on `sys.path` too. Names are loaded when they are first used, so that
+importing the package, checking a file and asking for help stay light.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from shapescript.importer import install
+
 if TYPE_CHECKING:
+    from shapescript import std
     from shapescript.checking import check
     from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError
     from shapescript.program import Program, load
@@ -92,10 +96,15 @@ __all__ = [
     "load",
     "load_checkpoint",
     "save_checkpoint",
+    "std",
 ]
+
+install()
 
 
 def __getattr__(name: str) -> Any:
+    if name == "std":
+        return import_module(f"{__name__}.std")
     module = _MODULES.get(_ALIASES.get(name, name))
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -14,6 +14,7 @@ from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.engines import EngineName, Run, compiled
+from shapescript.generic_calls import GenericSignatures
 from shapescript.host import ProgramHost, as_error
 from shapescript.layouts import Layouts
 from shapescript.runtime.errors import ArgumentError
@@ -48,24 +49,26 @@ class Instances:
         return len(self._made)
 
 
+Shared = tuple[Instances, Layouts, ProgramHost, GenericSignatures]
+
+
 class Calls:
     """One function's name with all its overloads."""
 
-    def __init__(self, name: str, signatures: Sequence[Signature], instances: Instances, layouts: Layouts, host: ProgramHost) -> None:
+    def __init__(self, name: str, signatures: Sequence[Signature], shared: Shared) -> None:
         self.name, self.signatures = name, signatures
-        self._instances, self._layouts, self._host = instances, layouts, host
+        self._instances, self._layouts, self._host, self._generics = shared
         self._overloads: tuple[Overload, ...] = ()
+        self._generic: dict[str, Overload] = {}
 
     def call(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Raises ArgumentError before anything runs; CompileError at a first call; what the program raises."""
-        overloads = self._overloads
-        if not overloads:
-            overloads = self._overloads = tuple(Overload(signature, self._layouts) for signature in self.signatures)
+        overloads = self._overloads or self._made(positional, named)
         overload = overloads[0]
         if len(overloads) == 1:
             arguments, sizes = overload.bind(positional, named)
         else:
-            overload, (arguments, sizes) = self._chosen(positional, named)
+            overload, (arguments, sizes) = self._chosen(overloads, positional, named)
         run = self._instances.instance(overload, sizes)
         try:
             values = run(arguments, self._host)
@@ -73,11 +76,24 @@ class Calls:
             raise as_error(error) from None
         return overload.give(iter(values), sizes)
 
-    def _chosen(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, Bound]:
+    def _made(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, ...]:
+        """The overloads: kept, unless one of them is generic and depends on this call's arguments."""
+        if not any(signature.types for signature in self.signatures):
+            self._overloads = tuple(Overload(signature, self._layouts) for signature in self.signatures)
+            return self._overloads
+        return tuple(self._instance(signature, positional, named) for signature in self.signatures)
+
+    def _instance(self, signature: Signature, positional: Sequence[Any], named: Mapping[str, Any]) -> Overload:
+        made = self._generics.instance(signature, positional, named) if signature.types else signature
+        if made.key not in self._generic:
+            self._generic[made.key] = Overload(made, self._layouts)
+        return self._generic[made.key]
+
+    def _chosen(self, overloads: Sequence[Overload], positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, Bound]:
         """The only overload that fits; where none does, the error of the only one that takes arguments of these kinds."""
         fitting: list[tuple[Overload, Bound]] = []
         refused: list[ArgumentError] = []
-        for overload in self._overloads:
+        for overload in overloads:
             try:
                 fitting.append((overload, overload.bind(positional, named)))
             except ArgumentError as error:
@@ -90,7 +106,7 @@ class Calls:
         meant = [error for error in refused if error.code not in _OTHER_KIND]
         if len(meant) == 1:
             raise meant[0]
-        reasons = "; ".join(f"{overload} ({error.message})" for overload, error in zip(self._overloads, refused, strict=True))
+        reasons = "; ".join(f"{overload} ({error.message})" for overload, error in zip(overloads, refused, strict=True))
         raise ArgumentError("R1004", f"{self.name}: no overload fits these arguments: {reasons}")
 
 

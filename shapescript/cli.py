@@ -1,4 +1,4 @@
-"""The command line: run, check, build. Help and checking load neither NumPy nor llvmlite."""
+"""The command line: run, check, build, std. Help and checking load neither NumPy nor llvmlite."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import NoReturn
 from shapescript.compiler.check.program import Program, Signature
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.failures import BAD_USAGE, FAILED, OK, say, show, status_of, termination_as_exception
+from shapescript.std_command import add_std
 
 STAGES = ("tree", "ir", "grad", "fused", "final", "llvm", "asm")
 STATUS_TEXT = """exit status: 0 done; 1 errors in the program or while it ran; 2 bad usage; 70 a mistake of the compiler;
@@ -60,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_dims(build)
     build.add_argument("file", metavar="FILE")
     build.set_defaults(action=_build)
+
+    add_std(commands)
     return parser
 
 
@@ -151,7 +154,3 @@ def _entry(checked: Program, name: str) -> Signature:
     why = "several functions" if overloads else "no function"
     code = "E0305" if overloads else "E0201"
     raise CompileError(Diagnostic(code, f"{checked.path} declares {why} `{name}`; its functions are {known}", None))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

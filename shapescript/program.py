@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from shapescript.calls import Calls, Instances, python_function
+from shapescript.calls import Calls, Instances, Shared, python_function
 from shapescript.checking import LARGEST_DIM, checked_file
-from shapescript.compiler.check.program import ModelDeclaration
+from shapescript.compiler.check.program import ModelDeclaration, Signature
 from shapescript.compiler.check.program import Program as CheckedProgram
 from shapescript.compiler.check.types import Record
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.ir.sizes import InexactDivision, dim, of
 from shapescript.compiler.ir.types import substitute_model
 from shapescript.engines import ENGINES, EngineName
+from shapescript.generic_calls import GenericSignatures
 from shapescript.host import ProgramHost, Watcher
 from shapescript.layouts import Layouts
 from shapescript.runtime.dataset import Dataset
@@ -108,6 +110,7 @@ class Program:
         layouts = Layouts()
         host = ProgramHost(layouts, path.absolute().parent, watcher)
         instances = Instances(checked.module, engine)
+        shared = (instances, layouts, host, GenericSignatures(checked))
         names = vars(self)
         names.update(_path=path, _engine=engine, _checked=checked, _host=host, _instances=instances, diagnostics=checked.diagnostics)
         names.update(checked.dims)
@@ -116,9 +119,10 @@ class Program:
         names.update({name: RecordFactory(record, layouts) for name, record in checked.records.items()})
         functions: dict[str, Callable[..., Any]] = {}
         for name, signatures in checked.functions.items():
-            functions[name] = python_function(Calls(name, signatures, instances, layouts, host), path.stem)
+            functions[name] = python_function(Calls(name, signatures, shared), path.stem)
+        names.update({name: _imported(name, module, shared) for name, module in checked.imports.items()})
         names.update(functions)
-        names["_declared"] = [*checked.dims, *checked.constants, *checked.models, *checked.records, *functions]
+        names["_declared"] = [*checked.dims, *checked.constants, *checked.models, *checked.records, *functions, *checked.imports]
 
     def __getattr__(self, name: str) -> Any:
         declared = vars(self).get("_declared", [])
@@ -135,6 +139,17 @@ class Program:
         return f"<program {vars(self)['_path']}: {', '.join(vars(self)['_declared'])}>"
 
 
+def _imported(name: str, functions: Mapping[str, tuple[Signature, ...]], shared: Shared) -> SimpleNamespace:
+    """The functions of a module that the program imports, under the name that it has there."""
+    return SimpleNamespace(**{own: python_function(Calls(own, signatures, shared), name) for own, signatures in functions.items()})
+
+
+def declared(program: Program) -> dict[str, Any]:
+    """What the program's file declares, by name, as its attributes give it."""
+    names = vars(program)
+    return {name: names[name] for name in names["_declared"]}
+
+
 def load(path: PathLike, dims: Mapping[str, int] | None = None, engine: EngineName = "native") -> Program:
     """Check a program and make it callable; each function is compiled at its first call, once for all sizes of its axes.
 
@@ -148,4 +163,3 @@ def load(path: PathLike, dims: Mapping[str, int] | None = None, engine: EngineNa
     if not file.exists():
         raise FileNotFoundError(2, "no such program", os.fspath(path))
     return Program(checked_file(file, dims), file, engine)
-

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shapescript.compiler.check.report import Report, Reported, did_you_mean, nearest
 from shapescript.compiler.check.scope import BrokenEntity, ConstEntity, DimEntity, ModuleEntity, ModuleScope
-from shapescript.compiler.check.types import Axis, group, single
+from shapescript.compiler.check.types import Axis, group, single, Type
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import sizes
 from shapescript.compiler.ir.sizes import InexactDivision, Size, fresh, of
@@ -49,7 +49,7 @@ class AxisContext:
     """The axis names in force: a function's or model's own, then the module's dims.
 
     While a signature is read (`binding`), a lower-case name that isn't known yet becomes an axis variable. `aliases` are the new names
-    that patterns gave to axes, the same for a whole function.
+    that patterns gave to axes, the same for a whole function; `types` are a generic function's type parameters, or what stands for them.
     """
 
     scope: ModuleScope
@@ -58,6 +58,7 @@ class AxisContext:
     binding: bool = False
     variables: list[sizes.Symbol] = field(default_factory=list)
     aliases: dict[str, Axis] = field(default_factory=dict)
+    types: dict[str, Type] = field(default_factory=dict)
 
     def known(self, name: str) -> Axis | None:
         """The axis that a pattern or the signature gave the name to."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext, accepts
+from shapescript.compiler.check.generics import Instances
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import (
     BrokenEntity,
     ConstEntity,
     DimEntity,
     Entity,
+    FunctionEntity,
     FunctionInfo,
     ModuleEntity,
     ModuleScope,
@@ -46,6 +48,7 @@ class Body:
     report: Report
     scope: ModuleScope
     info: FunctionInfo
+    instances: Instances
     context: AxisContext
     builder: Builder
     environment: Environment = field(default_factory=dict)
@@ -53,6 +56,7 @@ class Body:
     paths: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
     in_gradient: bool = False
+    built_in: Collection[str] = ()
     evaluate: Callable[[tree.Expression], Typed] = field(default=_unset)
 
     @contextmanager
@@ -89,7 +93,7 @@ class Body:
         """The declaration that a name, or a module's name, stands for; None for anything else and for variables."""
         match node:
             case tree.Name(_, name) if name not in self.environment:
-                return self.scope.entities.get(name)
+                return self._with_required(name, self.scope.entities.get(name))
             case tree.Attribute(_, base, name):
                 module = self.entity(base)
                 if isinstance(module, BrokenEntity):
@@ -98,11 +102,19 @@ class Body:
                     found = module.scope.exported(name.text)
                     if found is None:
                         own = [n for n in module.scope.entities if n not in module.scope.imported]
-                        self.report.fail(
-                            "E0205", f"the module `{base.span.text}` declares no `{name}`", name.span, help=did_you_mean(name.text, own)
-                        )
+                        hint = f"`{name}` is built in: write it alone" if name.text in self.built_in else did_you_mean(name.text, own)
+                        self.report.fail("E0205", f"the module `{base.span.text}` declares no `{name}`", name.span, help=hint)
                     return found
         return None
+
+    def _with_required(self, name: str, entity: Entity | None) -> Entity | None:
+        """A requirement of the function declares its name, beside the module's own functions of that name."""
+        required = tuple(info for info in self.info.required if info.signature.name == name)
+        if not required:
+            return entity
+        keys = [info.signature.key for info in required]
+        own = [info for info in entity.overloads if info.signature.key not in keys] if isinstance(entity, FunctionEntity) else []
+        return FunctionEntity((*required, *own), required[0].signature.span)
 
     def entity_value(self, entity: Entity, span: Span) -> Typed:
         match entity:

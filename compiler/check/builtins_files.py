@@ -110,7 +110,8 @@ def _as_type(site: Site, node: tree.Expression) -> types.Type | None:
     if name is None or name.parts[0].text in site.body.environment:
         return None
     entity = site.body.entity(base)
-    if isinstance(entity, ModelEntity | RecordEntity) or (entity is None and str(name) in BUILT_IN):
+    known = str(name) in BUILT_IN or str(name) in site.body.context.types
+    if isinstance(entity, ModelEntity | RecordEntity) or (entity is None and known):
         return reader.applied(name, items, node.span)
     return None
 

@@ -12,9 +12,12 @@ from shapescript.compiler.check.binding import Binding, describe, fits
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
 from shapescript.compiler.check.changes import mut_names
+from shapescript.compiler.check.foreign import INSTEAD
+from shapescript.compiler.check.generics import infer, takes, wrong_kind
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
 from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.check.report import Reported, did_you_mean
+from shapescript.compiler.check.requirements import resolve
 from shapescript.compiler.check.scope import BrokenEntity, FunctionEntity, FunctionInfo, ModelEntity, RecordEntity
 from shapescript.compiler.check.site import Site
 from shapescript.compiler.check.type_names import TypeReader
@@ -66,7 +69,8 @@ def call(body: Body, node: tree.Call) -> Typed:
         body.report.fail("E0902", f"`{callee.name}` is part of the language, but this version does not compile it yet", callee.span)
     if callee.name not in BUILTINS:
         known = [*body.scope.entities, *known_functions(body)]
-        body.report.fail("E0201", f"no function `{callee.name}`", callee.span, help=did_you_mean(callee.name, known))
+        hint = INSTEAD.get(callee.name) or did_you_mean(callee.name, known)
+        body.report.fail("E0201", f"no function `{callee.name}`", callee.span, help=hint)
     return BUILTINS[callee.name](Site(body, callee.name, node, items))
 
 
@@ -74,9 +78,12 @@ def _not_callable(body: Body, callee: tree.Expression) -> NoReturn:
     """A variable, or something with a point: a method of another language, or a module under a name that isn't bound."""
     hint = None
     if isinstance(callee, tree.Attribute):
-        body.evaluate(root_of(callee))
-        if callee.name.text in (*body.scope.entities, *BUILTINS):
-            hint = f"there are no methods: write `{callee.base.span.text} |> {callee.name}(...)`"
+        base, name = body.evaluate(root_of(callee)) and body.evaluate(callee.base), callee.name.text
+        hint = INSTEAD.get(name)
+        if isinstance(base.type, types.Model) and any(member.name == name for member in base.type.model.members):
+            hint = f"a model isn't called, but given to a function: `nn.linear(x, {callee.span.text})`"
+        elif name in (*body.scope.entities, *BUILTINS):
+            hint = f"there are no methods: write `{callee.base.span.text} |> {name}(...)`"
     body.report.fail("E0306", f"`{callee.span.text}` can't be called: it is no function", callee.span, help=hint)
 
 
@@ -105,7 +112,7 @@ def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call) 
         (info, matched)
         for info, matched in matches
         if all(
-            argument is None or fits(parameter.type, argument.typed.type)
+            argument is None or _takes(info.signature, parameter, argument)
             for parameter, argument in zip(info.signature.parameters, matched, strict=True)
         )
     ]
@@ -113,8 +120,25 @@ def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call) 
         _explain(body, overloads, fitting, arguments, node)
     info, matched = fitting[0]
     check_aliasing(body, [(a.node, a.place) for a in arguments])
-    body.calls.append((info.signature.key, node.span))
+    instance = _instance(body, info, matched, node) if info.signature.types else info
+    reached = info if body.info.signature.types else instance  # a generic body, checked by itself, calls the generic function as such
+    body.calls.append((reached.signature.key, node.span))
+    info = instance
     return _emit(body, info.signature, matched, node)
+
+
+def _takes(signature: Signature, parameter: SignatureParameter, argument: _Argument) -> bool:
+    generic = takes(signature.types, parameter.type, argument.typed.type)
+    return fits(parameter.type, argument.typed.type) if generic is None else generic
+
+
+def _instance(body: Body, info: FunctionInfo, matched: list[_Argument | None], node: tree.Call) -> FunctionInfo:
+    """The generic function with the types that this call's arguments have."""
+    pairs = zip(info.signature.parameters, matched, strict=True)
+    arguments = [(parameter, a.typed.type, a.node.value.span) for parameter, a in pairs if a is not None]
+    given = infer(info.signature, arguments, node.span, body.report)
+    required = resolve(info, given, body.info, dict(body.instances.scopes), node.span, body.report)
+    return body.instances.instance(info, given, required)
 
 
 def _evaluated(body: Body, argument: tree.Argument) -> _Argument:
@@ -180,7 +204,15 @@ def _explain(
             label,
         )
     for parameter, argument in zip(signature.parameters, matched, strict=True):
-        if argument is not None and not fits(parameter.type, argument.typed.type):
+        if argument is not None and not _takes(signature, parameter, argument):
+            kind = wrong_kind(signature.types, parameter.type, argument.typed.type)
+            if kind is not None:
+                body.report.fail(
+                    "E2305",
+                    f"argument `{parameter.name}` of `{name}`: {kind}",
+                    argument.node.value.span,
+                    [Label(parameter.span, "declared here")],
+                )
             body.report.fail(
                 mismatch(parameter.type, argument.typed.type),
                 f"argument `{parameter.name}` of `{name}`: {wanted_and_found(parameter.type, argument.typed.type)}",
@@ -194,7 +226,7 @@ def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
     matched = _match(signature, arguments)
     if matched is None:
         return f"takes {len(signature.parameters)} arguments: ({', '.join(p.name for p in signature.parameters)})"
-    wrong = next(p for p, a in zip(signature.parameters, matched, strict=True) if a is not None and not fits(p.type, a.typed.type))
+    wrong = next(p for p, a in zip(signature.parameters, matched, strict=True) if a is not None and not _takes(signature, p, a))
     return f"wants {wrong.type} for `{wrong.name}`"
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from shapescript.compiler.check.declarations import Declarations
 from shapescript.compiler.check.functions import check_function
+from shapescript.compiler.check.generics import Instances
 from shapescript.compiler.check.modules import Modules, declare
-from shapescript.compiler.check.program import Program
-from shapescript.compiler.check.report import Report, did_you_mean
+from shapescript.compiler.check.program import Program, Signature, TypeParameter
+from shapescript.compiler.check.report import Report, Reported, did_you_mean
+from shapescript.compiler.check.requirements import resolve
 from shapescript.compiler.check.scope import (
     BrokenEntity,
     ConstEntity,
@@ -21,7 +24,7 @@ from shapescript.compiler.check.scope import (
     ModuleScope,
     RecordEntity,
 )
-from shapescript.compiler.diagnostics.model import Label, Source, Span
+from shapescript.compiler.diagnostics.model import CompileError, Label, Source, Span
 from shapescript.compiler.ir.nodes import Function, Module
 from shapescript.compiler.syntax import tree
 
@@ -48,15 +51,51 @@ def _program(path: str, main: ModuleScope | None, modules: Modules, dims: Mappin
             if importer is scope:
                 _bind_import(importer, target, name, report)
         infos += Declarations(scope, report, dims if scope is main else {}).read()
-    functions: dict[str, Function] = {}
-    calls: dict[str, list[tuple[str, Span]]] = {}
-    for info in infos:
-        function, called = check_function(info, report)
-        calls[info.signature.key] = called
-        if function is not None:
-            functions[info.signature.key] = function
-    _check_recursion(infos, calls, report)
-    return _collect(path, main, modules, None if report.has_errors else Module(functions))
+    checked = CheckedFunctions(report, Instances({scope.name: scope for scope in modules.in_order}), infos, main)
+    return _collect(path, main, checked, modules, None if report.has_errors else Module(checked.functions))
+
+
+class CheckedFunctions:
+    """The bodies of all functions, and of the instances of generic ones as they are called for."""
+
+    def __init__(self, report: Report, instances: Instances, infos: list[FunctionInfo], main: ModuleScope | None) -> None:
+        self.report, self.instances, self._main = report, instances, main
+        self.functions: dict[str, Function] = {}
+        self._infos = {info.signature.key: info for info in infos}
+        self._calls: dict[str, list[tuple[str, Span]]] = {}
+        for info in infos:
+            self._check(info)
+        check_recursion(self._infos, self._calls, report, "E0309")
+        if not report.has_errors:
+            self._check_instances()
+
+    def _check(self, info: FunctionInfo) -> None:
+        function, called = check_function(info, self.instances, self.report)
+        self._calls[info.signature.key] = called
+        if function is not None and not info.signature.types:
+            self.functions[info.signature.key] = function
+
+    def _check_instances(self) -> None:
+        while self.instances.waiting:
+            info = self.instances.waiting.pop()
+            self._infos[info.signature.key] = info
+            self._check(info)
+        check_recursion(self._infos, self._calls, self.report, "E2314")
+
+    def instantiate(self, signature: Signature, given: Mapping[TypeParameter, TypeParameter]) -> Signature:
+        """See program.Generics."""
+        info = self._infos[signature.key]
+        caller = replace(info, scope=self._main or info.scope, required=())
+        try:
+            required = resolve(info, given, caller, dict(self.instances.scopes), signature.span, self.report)
+            made = self.instances.instance(info, given, required)
+            self._check_instances()
+        except Reported:
+            pass
+        if self.report.has_errors:
+            found, self.report = self.report, Report()
+            raise CompileError(diagnostic for diagnostic in found.diagnostics if diagnostic.is_error)
+        return made.signature
 
 
 def _bind_import(importer: ModuleScope, target: ModuleScope, name: tree.Identifier, report: Report) -> None:
@@ -68,9 +107,8 @@ def _bind_import(importer: ModuleScope, target: ModuleScope, name: tree.Identifi
     declare(importer, name, found, report)
 
 
-def _check_recursion(infos: Iterable[FunctionInfo], calls: Mapping[str, list[tuple[str, Span]]], report: Report) -> None:
-    """A function that reaches itself by calls, each overload for itself: E0309 once for each cycle."""
-    by_key = {info.signature.key: info for info in infos}
+def check_recursion(by_key: Mapping[str, FunctionInfo], calls: Mapping[str, list[tuple[str, Span]]], report: Report, code: str) -> None:
+    """A function that reaches itself by calls, each overload and instance for itself: once for each cycle."""
     done: set[str] = set()
     for start in by_key:
         if start in done:
@@ -87,7 +125,7 @@ def _check_recursion(infos: Iterable[FunctionInfo], calls: Mapping[str, list[tup
             if key in path:
                 cycle = [by_key[k].signature.name for k in [*path[path.index(key) :], key]]
                 report.error(
-                    "E0309",
+                    code,
                     f"functions don't call themselves: {' -> '.join(cycle)}",
                     span,
                     [Label(by_key[key].signature.span, "declared here")],
@@ -97,7 +135,7 @@ def _check_recursion(infos: Iterable[FunctionInfo], calls: Mapping[str, list[tup
                 pending.append(iter(calls.get(key, ())))
 
 
-def _collect(path: str, main: ModuleScope | None, modules: Modules, module: Module | None) -> Program:
+def _collect(path: str, main: ModuleScope | None, checked: CheckedFunctions, modules: Modules, module: Module | None) -> Program:
     entities = main.entities if main else {}
     own = {name: entity for name, entity in entities.items() if not isinstance(entity, ModuleEntity)}
     return Program(
@@ -110,4 +148,14 @@ def _collect(path: str, main: ModuleScope | None, modules: Modules, module: Modu
         functions={name: tuple(info.signature for info in e.overloads) for name, e in own.items() if isinstance(e, FunctionEntity)},
         module=module,
         sources=tuple(str(found) for found, scope in modules.by_path.items() if scope is not None),
+        generics=checked,
+        imports={
+            name: {
+                own: tuple(info.signature for info in e.overloads)
+                for own, e in entity.scope.entities.items()
+                if isinstance(e, FunctionEntity) and own not in entity.scope.imported
+            }
+            for name, entity in entities.items()
+            if isinstance(entity, ModuleEntity)
+        },
     )

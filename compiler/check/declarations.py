@@ -166,6 +166,8 @@ class Declarations:
     def _model(self, declaration: tree.ModelDeclaration) -> ModelDeclaration:
         context = AxisContext(self.scope, self.report)
         dims = self._dim_parameters(declaration.generics, context)
+        if context.types:
+            self.report.not_built("a type parameter of a model", declaration.generics[0].span)
         reader = TypeReader(context, self.report, self)
         members: dict[str, ir.Member] = {}
         for member in declaration.members:
@@ -204,19 +206,32 @@ class Declarations:
         return ir.Member(member.name.text, lowered, initialiser(member.initialiser, self.scope, context, self.report))
 
     def _dim_parameters(self, generics: tuple[tree.Generic, ...], context: AxisContext) -> tuple[Symbol, ...]:
+        """Enters dim parameters into the context's names, type parameters into its types."""
         dims: list[Symbol] = []
         for generic in generics:
-            if generic.kind is not None:
-                self.report.not_built("a type parameter", generic.span)
             name = generic.name.text
             if not name[:1].isupper():
-                self.report.fail("E0502", f"a dim parameter's name begins with an upper-case letter, `{name}` doesn't", generic.span)
-            if name in context.names:
+                self.report.fail("E0502", f"a parameter in brackets begins with an upper-case letter, `{name}` doesn't", generic.span)
+            if name in context.names or name in context.types:
                 self.report.fail("E0202", f"`{name}` is declared twice", generic.span)
+            if generic.kind is not None:
+                context.types[name] = self._type_parameter(name, generic.kind)
+                continue
             symbol = fresh(name)
             context.names[name] = types.single(of(symbol))
             dims.append(symbol)
         return tuple(dims)
+
+    def _type_parameter(self, name: str, kind: tree.Identifier) -> types.Model | types.Record:
+        origin = f"type parameter {fresh(name).number}"  # tells it apart from every other of the name
+        match kind.text:
+            case "model":
+                return types.Model(ir.ModelType(name, origin, (), (), is_parameter=True))
+            case "data":
+                return types.Record(name, origin, (), is_parameter=True)
+        self.report.fail(
+            "E2302", f"a type parameter is a `model` or `data`, not `{kind}`", kind.span, help=did_you_mean(kind.text, ["model", "data"])
+        )
 
     # ---- functions
 
@@ -241,29 +256,51 @@ class Declarations:
     def _function(self, declaration: tree.FunctionDeclaration, number: int) -> FunctionInfo:
         context = AxisContext(self.scope, self.report, binding=True)
         dims = self._dim_parameters(declaration.generics, context)
-        if declaration.requirements:
-            self.report.not_built("`requires`", declaration.requirements[0].span)
+        parameters, result = self._signature(declaration.parameters, declaration.result, context)
+        key = f"{self.scope.name}:{declaration.name.text}#{number}"
+        variables = tuple(context.variables)
+        required = tuple(self._requirement(requirement, context, declaration) for requirement in declaration.requirements)
+        signature = Signature(
+            declaration.name.text,
+            key,
+            dims,
+            variables,
+            parameters,
+            result,
+            declaration.header,
+            tuple(kind.model if isinstance(kind, types.Model) else kind for kind in type_parameters(context)),
+            tuple(info.signature for info in required),
+        )
+        if required and not signature.types:
+            self.report.fail(
+                "E2302", "`requires` is for generic functions: this one has no type parameter", declaration.requirements[0].span
+            )
+        return FunctionInfo(signature, declaration, self.scope, dict(context.names), dict(context.types), required)
+
+    def _signature(
+        self, declared: tuple[tree.Parameter, ...], result: tree.Type | None, context: AxisContext
+    ) -> tuple[tuple[SignatureParameter, ...], types.Type]:
         reader = TypeReader(context, self.report, self)
         parameters: list[SignatureParameter] = []
-        for parameter in declaration.parameters:
+        for parameter in declared:
             if any(parameter.name.text == known.name for known in parameters):
                 self.report.fail("E0202", f"two parameters are called `{parameter.name}`", parameter.name.span)
             parameters.append(self._parameter(parameter, reader))
         bound = set(context.variables)
-        result: types.Type = types.NOTHING if declaration.result is None else reader.read(declaration.result)
+        kind: types.Type = types.NOTHING if result is None else reader.read(result)
         unbound = [symbol for symbol in context.variables if symbol not in bound]
-        if unbound and declaration.result is not None:
-            self.report.fail("E0203", f"no parameter binds the axis `{unbound[0]}` of the result", declaration.result.span)
-        signature = Signature(
-            declaration.name.text,
-            f"{self.scope.name}:{declaration.name.text}#{number}",
-            dims,
-            tuple(context.variables),
-            tuple(parameters),
-            result,
-            declaration.header,
-        )
-        return FunctionInfo(signature, declaration, self.scope, dict(context.names))
+        if unbound and result is not None:
+            self.report.fail("E0203", f"no parameter binds the axis `{unbound[0]}` of the result", result.span)
+        return tuple(parameters), kind
+
+    def _requirement(self, requirement: tree.Requirement, outer: AxisContext, function: tree.FunctionDeclaration) -> FunctionInfo:
+        """What a function requires, as a function without a body; its axis variables are its own."""
+        dims = {name: axis for name, axis in outer.names.items() if name[:1].isupper()}
+        context = AxisContext(self.scope, self.report, dims, binding=True, types=outer.types)
+        parameters, result = self._signature(requirement.parameters, requirement.result, context)
+        key = f"{self.scope.name}:requires {requirement.name}@{requirement.span.start}"
+        signature = Signature(requirement.name.text, key, (), tuple(context.variables), parameters, result, requirement.span)
+        return FunctionInfo(signature, function, self.scope, dict(context.names), dict(context.types))
 
     def _parameter(self, parameter: tree.Parameter, reader: TypeReader) -> SignatureParameter:
         kind = reader.read(parameter.type)
@@ -293,6 +330,10 @@ class Declarations:
         if found != kind:
             self.report.fail("E0301", f"the default of `{parameter.name}: {kind}` is a {found}", parameter.default.span)
         return value
+
+
+def type_parameters(context: AxisContext) -> tuple[types.Model | types.Record, ...]:
+    return tuple(kind for kind in context.types.values() if isinstance(kind, types.Model | types.Record))
 
 
 def _names_in(node: object) -> list[str]:

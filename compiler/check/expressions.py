@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from shapescript.compiler.check import operators, types
 from shapescript.compiler.check.body import Body
-from shapescript.compiler.check.builtins import NAMES_AS_VALUES, bracket_value
+from shapescript.compiler.check.builtins import BUILTINS, NAMES_AS_VALUES, bracket_value
 from shapescript.compiler.check.calls import call, known_functions
 from shapescript.compiler.check.changes import mut_names
+from shapescript.compiler.check.foreign import INSTEAD
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.scope import FunctionEntity, ModelEntity, RecordEntity
 from shapescript.compiler.check.typed import Typed
@@ -19,6 +20,7 @@ from shapescript.compiler.syntax import tree
 
 def attach(body: Body) -> None:
     body.evaluate = lambda node: expression(body, node)
+    body.built_in = BUILTINS
 
 
 def expression(body: Body, node: tree.Expression) -> Typed:
@@ -108,7 +110,7 @@ def _attribute(body: Body, node: tree.Attribute) -> Typed:
         case types.Optimiser() if name == "step":
             return Typed(types.INT, (body.builder.op("optimiser_step", base.value),))
     own = {types.Dataset: ["all"], types.Optimiser: ["step"]}.get(type(base.type), [])
-    hint = did_you_mean(name, own) if name not in own else "it belongs to the dataset itself, before `shuffle`"
+    hint = (did_you_mean(name, own) or INSTEAD.get(name)) if name not in own else "it belongs to the dataset itself, before `shuffle`"
     body.report.fail("E0303", f"{base.type} has no attribute `{name}`", node.name.span, help=hint)
 
 
@@ -178,6 +180,9 @@ def _bracket(body: Body, node: tree.Bracket) -> Typed:
     if isinstance(base.type, types.ModelList):
         return _list_item(body, base, base.type, node)
     if isinstance(base.type, Tensor):
+        if not all(isinstance(item, tree.At) for item in node.items):
+            axis = base.type.axes[0].name if base.type.axes else "n"
+            body.report.fail("E0406", f"an index names its axis, and {base.type} is indexed without", node.span, help=f"`[{axis}=...]`")
         body.report.not_built("indexing a tensor by an axis's name", node.span)
     body.report.fail("E0301", f"{base.type} can't be indexed", node.span)
 

@@ -9,6 +9,7 @@ from shapescript.compiler.check.axes import AxisContext, accepts
 from shapescript.compiler.check.body import MOST_PATHS, Body
 from shapescript.compiler.check.changes import ends, returning, returns
 from shapescript.compiler.check.expressions import attach, condition
+from shapescript.compiler.check.generics import Instances
 from shapescript.compiler.check.report import Report, Reported
 from shapescript.compiler.check.scope import FunctionInfo
 from shapescript.compiler.check.statements import checked
@@ -21,11 +22,11 @@ from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.syntax import tree
 
 
-def check_function(info: FunctionInfo, report: Report) -> tuple[Function | None, list[tuple[str, Span]]]:
+def check_function(info: FunctionInfo, instances: Instances, report: Report) -> tuple[Function | None, list[tuple[str, Span]]]:
     """The function's IR, None where a mistake was found, and the functions that it calls."""
     signature = info.signature
-    context = AxisContext(info.scope, report, dict(info.axes))
-    body = Body(report, info.scope, info, context, Builder(info.declaration.span))
+    context = AxisContext(info.scope, report, dict(info.axes), types=info.types)
+    body = Body(report, info.scope, info, instances, context, Builder(info.declaration.span))
     attach(body)
     parameters: list[Value] = []
     mutable: list[bool] = []

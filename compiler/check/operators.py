@@ -104,7 +104,8 @@ def arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Type
 def _host_arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:
     for side, part in ((left, node.left), (right, node.right)):
         if side.type not in (types.INT, types.FLOAT):
-            body.report.fail("E0301", f"`{node.operator}` takes numbers and tensors, found {side.type}", part.span)
+            hint = "strings aren't joined; `print` takes several values" if side.type == types.STR else None
+            body.report.fail("E0301", f"`{node.operator}` takes numbers and tensors, found {side.type}", part.span, help=hint)
     both_int = left.type == right.type == types.INT
     if node.operator in INTEGER_ONLY:
         if not both_int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from shapescript.compiler.check.types import Record, Tensor, Type
 from shapescript.compiler.diagnostics.model import Diagnostic, Span
@@ -12,6 +13,16 @@ from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.ir.types import ModelType
 
 DefaultValue = int | float | bool | str
+
+
+TypeParameter = ModelType | Record
+
+
+class Generics(Protocol):
+    """Makes instances of a program's generic functions."""
+
+    def instantiate(self, signature: Signature, given: Mapping[TypeParameter, TypeParameter]) -> Signature:
+        """The instance with these types, its IR and that of what it calls added to the program's module. Raises CompileError."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,8 @@ class Signature:
     """A function as callers see it. `key` names its IR in the module; dims are its dim parameters, `axes` its axis variables.
 
     Axis variables and dims are symbols without a value inside the parameters' types; a call binds them from the arguments' shapes.
+    A generic function has type parameters too (models and records without members) and requirements: functions that the types' module, or
+    the caller's, has to declare. Its IR exists for instances only: `Program.generics` makes them.
     """
 
     name: str
@@ -39,13 +52,16 @@ class Signature:
     parameters: tuple[SignatureParameter, ...]
     result: Type
     span: Span
+    types: tuple[TypeParameter, ...] = ()
+    requirements: tuple[Signature, ...] = ()
 
 
 @dataclass(frozen=True)
 class Program:
     """A checked file with what it imports. Names are those that the file declares (functions: all overloads, in order).
 
-    `module` holds the IR of every function of every module reached, None where an error was found.
+    `module` holds the IR of every function of every module reached, None where an error was found. `imports` are the functions of the
+    modules that the file imports, by the names that it gives them.
     """
 
     path: str
@@ -57,6 +73,8 @@ class Program:
     functions: Mapping[str, tuple[Signature, ...]]
     module: Module | None
     sources: tuple[str, ...]
+    generics: Generics
+    imports: Mapping[str, Mapping[str, tuple[Signature, ...]]]
 
 
 @dataclass(frozen=True)

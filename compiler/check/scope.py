@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature
-from shapescript.compiler.check.types import Axis, Record
+from shapescript.compiler.check.types import Axis, Record, Type
 from shapescript.compiler.diagnostics.model import Source, Span
 from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.syntax import tree
@@ -38,12 +38,18 @@ class ModelEntity:
 
 @dataclass(frozen=True)
 class FunctionInfo:
-    """One function: its signature, its tree, the module it stands in, and the axes that its signature names."""
+    """One function: its signature, its tree, the module it stands in, and the axes that its signature names.
+
+    For a generic function `types` says what its type parameters stand for, and `required` what its requirements do: themselves while it is
+    checked by itself, what a call gave in an instance.
+    """
 
     signature: Signature
     declaration: tree.FunctionDeclaration
     scope: ModuleScope
     axes: dict[str, Axis]
+    types: dict[str, Type] = field(default_factory=dict)
+    required: tuple[FunctionInfo, ...] = ()
 
 
 @dataclass(frozen=True)

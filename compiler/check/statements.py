@@ -53,6 +53,10 @@ def _assign(body: Body, statement: tree.Assign) -> None:
         body.report.fail(
             "E0302", f"{len(statement.targets)} names for {count} value{'s' if count != 1 else ''}: {typed.type}", statement.span
         )
+    names = [target.name.text for target in statement.targets]
+    for place, target in enumerate(statement.targets):
+        if names.index(target.name.text) < place:
+            body.report.fail("E0202", f"`{target.name}` stands twice among the names", target.name.span)
     for target, part in zip(statement.targets, split(typed.type, typed.values), strict=True):
         body.bind(target.name, part, target.is_mut)
 

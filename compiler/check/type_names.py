@@ -51,6 +51,8 @@ class TypeReader:
 
     def applied(self, name: tree.QualifiedName, items: tuple[tree.Item, ...] | None, span: Span) -> types.Type:
         text = str(name)
+        if text in self.context.types:
+            return self._parameter(text, items, span)
         if self._entity(name) is None:
             if items is None and text in SCALARS:
                 return SCALARS[text]
@@ -103,13 +105,7 @@ class TypeReader:
             case ModelEntity():
                 return types.Model(self.model_type(entity, items, span))
             case RecordEntity(record):
-                if items is None:
-                    return record
-                (axis,) = axes if len(axes := self.context.axes(self._one_list(items, span))) == 1 else (None,)
-                if axis is None:
-                    self.report.fail("E0301", f"a batch has one axis: `{name}[b]`", span)
-                self._batchable(record, span)
-                return types.Batch(record, axis)
+                return self._record(record, items, span)
             case ModuleEntity():
                 self.report.fail("E0308", f"`{name}` is a module, not a type", span)
         if entity is not None:
@@ -124,6 +120,24 @@ class TypeReader:
             self.report.fail("E0308", f"no type `{name}`", span, help=FOREIGN[str(name)])
         known = [*BUILT_IN, *(n for n, e in self.context.scope.entities.items() if isinstance(e, ModelEntity | RecordEntity))]
         self.report.fail("E0308", f"no type `{name}`", span, help=did_you_mean(str(name), known))
+
+    def _record(self, record: types.Record, items: tuple[tree.Item, ...] | None, span: Span) -> types.Record | types.Batch:
+        if items is None:
+            return record
+        axes = self.context.axes(self._one_list(items, span))
+        if len(axes) != 1:
+            self.report.fail("E0301", f"a batch has one axis: `{record}[b]`", span)
+        self._batchable(record, span)
+        return types.Batch(record, axes[0])
+
+    def _parameter(self, name: str, items: tuple[tree.Item, ...] | None, span: Span) -> types.Type:
+        """A type parameter, or what stands for it in an instance."""
+        kind = self.context.types[name]
+        if isinstance(kind, types.Record):
+            return self._record(kind, items, span)
+        if items is not None:
+            self.report.fail("E0308", f"`{name}` takes no brackets: it is a type parameter, a whole model", span)
+        return kind
 
     def model_type(self, entity: ModelEntity, items: tuple[tree.Item, ...] | None, span: Span) -> ir.ModelType:
         """The declared model with its dim parameters filled in."""

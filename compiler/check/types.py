@@ -81,11 +81,15 @@ class ModelList:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record declared with `data`: the type of one example. `fields` in the order of declaration, Tensor or Scalar."""
+    """A record declared with `data`: the type of one example. `fields` in the order of declaration, Tensor or Scalar.
+
+    A type parameter (`E: data`) is a record without fields.
+    """
 
     name: str
     module: str
     fields: tuple[tuple[str, Tensor | Scalar], ...]
+    is_parameter: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -230,3 +234,36 @@ def map_axes(type_: Type, change: AxisMap, sizes: Mapping[Symbol, Size]) -> Type
         case Tuple(elements):
             return Tuple(tuple(map_axes(element, change, sizes) for element in elements))
     return type_
+
+
+TypeMap = Mapping[ir.ModelType | Record, ir.ModelType | Record]
+
+
+def instantiate(type_: Type, given: TypeMap) -> Type:
+    """The type with models and records in the place of type parameters."""
+    match type_:
+        case Model(model):
+            return Model(_given_model(model, given))
+        case Optimiser(kind, model):
+            return Optimiser(kind, _given_model(model, given))
+        case Record():
+            return _given_record(type_, given)
+        case Batch(record, axis):
+            return Batch(_given_record(record, given), axis)
+        case Dataset():
+            return replace(type_, record=_given_record(type_.record, given))
+        case Tuple(elements):
+            return Tuple(tuple(instantiate(element, given) for element in elements))
+    return type_
+
+
+def _given_model(model: ir.ModelType, given: TypeMap) -> ir.ModelType:
+    found = given.get(model, model)
+    assert isinstance(found, ir.ModelType)
+    return found
+
+
+def _given_record(record: Record, given: TypeMap) -> Record:
+    found = given.get(record, record)
+    assert isinstance(found, Record)
+    return found

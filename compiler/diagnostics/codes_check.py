@@ -15,9 +15,6 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "The module declares nothing of this name. What a module imports it doesn't hand on."),
     ("E0206", "modules that import each other",
      "Imports form no circle. Move what both need into a third module."),
-    ("E0207", "an axis that looks like a dim",
-     "A warning: a lower-case axis stands for any size, and this one differs from a declared dim by case or, from four letters up, by"
-     " one letter. Where the dim is meant, the size would go unchecked."),
     ("E0207", "an axis named nearly as a dim",
      "A warning: a lower-case axis has any size. If the dim is meant, write its name as it is declared."),
     # E03xx: types
@@ -109,7 +106,13 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E2301", "a size that the arguments don't say",
      "Each dim parameter and each axis of a signature must follow from the arguments of the call."),
     ("E2302", "a wrong number of parameters in brackets",
-     "A model takes exactly the parameters that it declares."),
+     "A model takes exactly the parameters that it declares, a type parameter is a `model` or `data`, and only a generic function requires."),
+    ("E2303", "a type that no argument says",
+     "Each type parameter of a generic function must follow from the arguments of the call."),
+    ("E2304", "two arguments that disagree about a type",
+     "A type parameter is one type in the whole call."),
+    ("E2305", "a model where data is wanted, or data where a model is",
+     "`M: model` stands for models, `E: data` for records."),
     ("E2311", "a required declaration is missing",
      "The function requires a declaration for the types of this call, and neither the model's module nor the caller's has one that"
      " fits. The message holds its signature, ready to paste."),
@@ -117,4 +120,6 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "In one module exactly one declaration may fit a requirement."),
     ("E2313", "a requirement that isn't passed on",
      "A generic function that calls one with a requirement states the requirement too."),
+    ("E2314", "a requirement that leads back to its function",
+     "What meets a requirement calls, directly or by others, the function that requires it; functions don't call themselves."),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from shapescript.compiler.ir.sizes import Size, Symbol
@@ -80,12 +80,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ModelType:
-    """A model, its dim parameters filled in. Two are the same where declaration and sizes are."""
+    """A model, its dim parameters filled in. Two are the same where declaration and sizes are.
+
+    A type parameter (`M: model`) is a model without members; it stands only in what the checker makes of a generic function by itself.
+    """
 
     name: str
     module: str
     arguments: tuple[Size, ...]
     members: tuple[Member, ...]
+    is_parameter: bool = False
 
     def __str__(self) -> str:
         return self.name + (f"[{', '.join(map(str, self.arguments))}]" if self.arguments else "")
@@ -231,7 +235,7 @@ def substitute_dataset(dataset: DatasetType, values: Mapping[Symbol, Size]) -> D
 
 def substitute_model(model: ModelType, values: Mapping[Symbol, Size]) -> ModelType:
     members = tuple(Member(m.name, _substitute_member(m.type, values), _substitute_start(m.start, values)) for m in model.members)
-    return ModelType(model.name, model.module, tuple(a.substitute(values) for a in model.arguments), members)
+    return replace(model, arguments=tuple(a.substitute(values) for a in model.arguments), members=members)
 
 
 def _substitute_member(type_: TensorType | ModelType | ListType, values: Mapping[Symbol, Size]) -> TensorType | ModelType | ListType:

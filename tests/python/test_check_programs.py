@@ -233,7 +233,7 @@ def test_calls_that_double() -> None:
     assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["E0901"]
 
 
-# ---- messages about long names and many axes ----------------------------------------------------------------------------------------------
+# ---- messages about long names and many axes ---------------------------------------------------------------------------------------------
 
 LONG = "n" * 10_000
 RANK_12 = " ".join(f"a{number}" for number in range(12))

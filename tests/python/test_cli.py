@@ -274,7 +274,7 @@ def test_the_example_runs_and_goes_on(here: Path, capsys: pytest.CaptureFixture[
 
 
 def started(folder: Path, *words: str, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "shapescript.cli", *words]
+    command = [sys.executable, "-m", "shapescript", *words]
     return subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 

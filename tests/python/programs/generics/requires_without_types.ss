@@ -1,5 +1,5 @@
-# Required declarations aren't built yet.
-# expect: E0901 at 8:5
+# Only a generic function requires.
+# expect: E2302 at 8:5
 
 model M:
     w: [] = zeros

@@ -1,0 +1,18 @@
+# No `loss` for the model.
+# expect: E2311 at 18:5
+
+import shapescript.std.nn as nn
+import shapescript.std.fit as std
+
+dim In = 64
+dim Classes = 10
+
+data Digit:
+    pixels: [In]
+    label: int
+
+model Linear:
+    output: nn.Linear[In, Classes]
+
+fn train(mut m: Linear, digits: Dataset[Digit], sink: LogSink, mode: Mode):
+    std.fit(mut m, digits, sink, 1, 64, 3e-4, mode)

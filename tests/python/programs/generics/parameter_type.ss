@@ -1,0 +1,25 @@
+# `loss` takes another record.
+# expect: E2311 at 25:5
+
+import shapescript.std.nn as nn
+import shapescript.std.fit as std
+
+dim In = 64
+dim Classes = 10
+
+data Digit:
+    pixels: [In]
+    label: int
+
+model Linear:
+    output: nn.Linear[In, Classes]
+
+data Picture:
+    pixels: [In]
+    label: int
+
+fn loss(m: Linear, batch: Picture[b], mode: Mode) -> []:
+    return batch.pixels |> nn.linear(m.output) |> cross_entropy(batch.label)
+
+fn train(mut m: Linear, digits: Dataset[Digit], sink: LogSink, mode: Mode):
+    std.fit(mut m, digits, sink, 1, 64, 3e-4, mode)

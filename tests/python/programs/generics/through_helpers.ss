@@ -1,0 +1,26 @@
+# The requirement stands two calls down: the error is at the call that fixes the types.
+# expect: E2311 at 26:5
+
+import shapescript.std.nn as nn
+import shapescript.std.fit as std
+
+dim In = 64
+dim Classes = 10
+
+data Digit:
+    pixels: [In]
+    label: int
+
+model Linear:
+    output: nn.Linear[In, Classes]
+
+fn outer[M: model, E: data](mut m: M, data: Dataset[E], sink: LogSink, mode: Mode)
+    requires loss(m: M, batch: E[b], mode: Mode) -> []:
+    inner(mut m, data, sink, mode)
+
+fn inner[M: model, E: data](mut m: M, data: Dataset[E], sink: LogSink, mode: Mode)
+    requires loss(m: M, batch: E[b], mode: Mode) -> []:
+    std.fit(mut m, data, sink, 1, 64, 3e-4, mode)
+
+fn train(mut m: Linear, digits: Dataset[Digit], sink: LogSink, mode: Mode):
+    outer(mut m, digits, sink, mode)
