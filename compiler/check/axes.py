@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shapescript.compiler.check.report import Report, Reported, did_you_mean, nearest
 from shapescript.compiler.check.scope import BrokenEntity, ConstEntity, DimEntity, ModuleEntity, ModuleScope
-from shapescript.compiler.check.types import Axis, group, single, Type
+from shapescript.compiler.check.types import Axis, Type, group, single
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import sizes
 from shapescript.compiler.ir.sizes import InexactDivision, Size, fresh, of

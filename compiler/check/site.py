@@ -117,7 +117,7 @@ class Site:
 
 
 def _called(axis: Axis, text: str) -> bool:
-    return text in (axis.name, axis.name.strip("()"))
+    return text in (axis.name, axis.name.strip("()")) or (axis.leading and axis.name == f"..{text}")
 
 
 def host_float(site: Site, argument: tree.Argument | None, default: float) -> Typed:

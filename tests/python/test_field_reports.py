@@ -130,7 +130,7 @@ fn forget(x: [P*Q]) -> [Q P]:
 def test_a_group_is_not_opened_in_another_order() -> None:
     text = "fn f(x: [(p q)]) -> [q p]:\n    return rearrange(x: (q p) -> q p)\n"
     (found,) = diagnostics(text)
-    assert found.code == "E0408" and "(p q)" in str([label.text for label in found.labels]) + found.message + str(found.help) or "[p q]" in found.message
+    assert found.code == "E0408" and "[p q]" in found.message
 
 
 # ---- 5. sizes 0 and 1 are sizes like others, and nothing is compiled for them
@@ -138,7 +138,8 @@ def test_a_group_is_not_opened_in_another_order() -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations((1, 2, 0, 7)))[::5])
 def test_every_batch_size_in_every_order(tmp_path: Path, engine: str, order: tuple[int, ...]) -> None:
-    text = "dim D = 3\n\nfn f[E](x: [b D], w: [D E]) -> [b E]:\n    return relu(x @ w) + 1\n\nfn total(x: [b D]) -> [D]:\n    return sum(x, over=b)\n"
+    text = "dim D = 3\n\nfn f[E](x: [b D], w: [D E]) -> [b E]:\n    return relu(x @ w) + 1\n\n"
+    text += "fn total(x: [b D]) -> [D]:\n    return sum(x, over=b)\n"
     program = load(tmp_path, text, engine)
     w = numbers(3, 2)
     for rows in order:
