@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics import elementary
 from shapescript.compiler.numerics.evaluation import evaluate
 from shapescript.compiler.numerics.scalar import F32, Argument

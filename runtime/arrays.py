@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.runtime.errors import ArgumentError, cause_of
 
 Array = NDArray[Any]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
 import numpy as np
+
 from shapescript.compiler.numerics.random import order
 from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy
 from shapescript.runtime.errors import DataError

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from shapescript.runtime.arrays import Array, usable_array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError

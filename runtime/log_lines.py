@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
+
 from shapescript.runtime.arrays import canonical_nan
 from shapescript.runtime.errors import ArgumentError, CheckpointError
 

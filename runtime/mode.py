@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from shapescript.runtime.arrays import Words
 from shapescript.runtime.host_numbers import checked_int, checked_seed
 

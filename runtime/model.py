@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
+
 from shapescript.runtime.arrays import ALIGNMENT, Array, Bytes, address_of, aligned, canonical_nan, check_dtype, check_shape, usable_array
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError, did_you_mean
 from shapescript.runtime.host_numbers import checked_seed

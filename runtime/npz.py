@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
 from shapescript.runtime.arrays import Array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, DataError, DataFileMissing, cause_of, did_you_mean

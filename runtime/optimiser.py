@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NoReturn
 
 import numpy as np
+
 from shapescript.runtime.arrays import Array, Bytes, Words, address_of, aligned
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.host_numbers import checked_float, checked_int

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
 from shapescript.runtime.arrays import Array
 from shapescript.runtime.pickle_writer import STORAGE_CLASSES
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from shapescript.runtime.arrays import Array
 
 STORAGE_CLASSES = {

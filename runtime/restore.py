@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+
 from shapescript.runtime.arrays import (
     NUMPY_DTYPES,
     Array,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from shapescript.compiler.numerics.random import start_normal, start_uniform
 from shapescript.compiler.numerics.scalar import F32, F64
 from shapescript.runtime.arrays import NUMPY_DTYPES, Array

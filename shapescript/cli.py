@@ -88,6 +88,7 @@ def _dim(text: str) -> tuple[str, int]:
 
 # ---- commands
 
+
 def _check(options: argparse.Namespace) -> int:
     from shapescript.checking import checked_file
 

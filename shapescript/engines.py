@@ -36,4 +36,3 @@ def compiled(engine: EngineName, module: Module, key: str, sizes: Mapping[Symbol
 
     with stage("codegen", span):
         return compile_function(function, host()).run
-

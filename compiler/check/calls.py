@@ -258,8 +258,8 @@ def _bound(body: Body, signature: Signature, matched: list[_Argument | None], no
         for variable in axis_variables(binding.axes[symbol].size):
             body.report.fail(
                 "E0502",
-                f"the dim {symbol} of `{signature.name}` would be {binding.axes[symbol]} here: `{variable}` is an axis variable, of any size, "
-                "and a dim's size is known when the function is compiled",
+                f"the dim {symbol} of `{signature.name}` would be {binding.axes[symbol]} here: `{variable}` is an axis variable, of any "
+                "size, and a dim's size is known when the function is compiled",
                 node.span,
                 [Label(signature.span, "declared here")],
             )

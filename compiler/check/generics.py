@@ -1,7 +1,7 @@
 """Generic functions: what their type parameters are at a call, what meets their requirements, and the instances that calls need.
 
-A generic function is checked once by itself, its type parameters being models and records of which nothing is known. Each choice of types then
-gives an instance, which is checked like any function: its IR knows no type parameters.
+A generic function is checked once by itself, its type parameters being models and records of which nothing is known. Each choice of
+types then gives an instance, which is checked like any function: its IR knows no type parameters.
 """
 
 from __future__ import annotations

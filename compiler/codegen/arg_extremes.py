@@ -22,8 +22,9 @@ def _beats(b: Builder, kind: str, x: Value, y: Value) -> Value:
     return b.or_(b.fcmp_ordered(sign, x, y), b.and_(nan_x, b.not_(nan_y)))
 
 
-def emit_arg_extreme_columns(b: Builder, kind: str, element: ElementType, source: Value, result: Value, rows: emit.Size,
-                             columns: emit.Size) -> None:
+def emit_arg_extreme_columns(
+    b: Builder, kind: str, element: ElementType, source: Value, result: Value, rows: emit.Size, columns: emit.Size
+) -> None:
     """result[j] = the row of the extreme of column j; at least one row."""
 
     def vector(j: Value, mask: Value | None) -> None:

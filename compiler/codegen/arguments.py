@@ -45,8 +45,13 @@ def marshaller(function: Function, layout: ContextLayout, symbols: Sequence[Symb
         return tuple(sizes.get(symbol, 0) for symbol in symbols)
 
     names: dict[str, Any] = {
-        "bind": bind, "pack": struct.Struct("".join(codes)).pack_into, "address": address_of, "empty": np.empty, "aligned": aligned,
-        "optimiser": _new_optimiser, "start": 8 * (layout.first_symbol - layout.parameters),
+        "bind": bind,
+        "pack": struct.Struct("".join(codes)).pack_into,
+        "address": address_of,
+        "empty": np.empty,
+        "aligned": aligned,
+        "optimiser": _new_optimiser,
+        "start": 8 * (layout.first_symbol - layout.parameters),
         **{element.value: dtype for element, dtype in DTYPES.items()},
     }
     exec(compile(source, f"<arguments of {function.name}>", "exec"), names)

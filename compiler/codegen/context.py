@@ -1,10 +1,10 @@
 """The context of a call: one block of 64-bit words through which Python and native code speak to each other.
 
-    words 0 to 11      see Word
-    then               one word for each parameter: a number's bits (a float's as f64), or an address
-                       one for each symbol that the arguments bind
-                       one for each result: as above; for a handle the number of its object
-    then               the exchange: what a callback is given, and what it answers
+words 0 to 11      see Word
+then               one word for each parameter: a number's bits (a float's as f64), or an address
+                   one for each symbol that the arguments bind
+                   one for each result: as above; for a handle the number of its object
+then               the exchange: what a callback is given, and what it answers
 """
 
 from __future__ import annotations

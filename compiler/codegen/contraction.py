@@ -35,8 +35,20 @@ from shapescript.compiler.codegen.contraction_tile import Kernel, Panel, Place
 from shapescript.compiler.codegen.emit import BLOCK, I64, PTR, Builder, Size, Value, at, element_bytes, loop
 from shapescript.compiler.codegen.target import Target
 
-__all__ = ["BatchAxis", "Contraction", "Epilogue", "Place", "Plan", "Share", "emit_contraction", "emit_pack_right", "packed_bytes",
-           "panel_count", "plan_contraction", "scratch_bytes"]
+__all__ = [
+    "BatchAxis",
+    "Contraction",
+    "Epilogue",
+    "Place",
+    "Plan",
+    "Share",
+    "emit_contraction",
+    "emit_pack_right",
+    "packed_bytes",
+    "panel_count",
+    "plan_contraction",
+    "scratch_bytes",
+]
 
 
 @dataclass(frozen=True)
@@ -76,8 +88,9 @@ def panel_count(plan: Plan, n: Size, b: Builder | None = None) -> Size:
 # ---- scratch
 
 
-def scratch_bytes(target: Target, contraction: Contraction, b: Builder | None = None, *, epilogue: Epilogue | None = None,
-                  plan: Plan | None = None) -> Size:
+def scratch_bytes(
+    target: Target, contraction: Contraction, b: Builder | None = None, *, epilogue: Epilogue | None = None, plan: Plan | None = None
+) -> Size:
     """Bytes of 64-byte-aligned scratch that one call (one worker) needs: an int, or an emitted I64 where a size is run-time.
 
     A panel of B: columns * (k, at most k_block, rounded up to lanes); A whole where it is packed first: m * k; and running sums, where they
@@ -129,9 +142,20 @@ def emit_pack_right(b: Builder, target: Target, contraction: Contraction, right:
 # ---- the product
 
 
-def emit_contraction(b: Builder, target: Target, contraction: Contraction, a: Value, right: Value, c: Value, scratch: Value, *,
-                     epilogue: Epilogue | None = None, plan: Plan | None = None, share: Share | None = None,
-                     batch: Sequence[BatchAxis] = ()) -> None:
+def emit_contraction(
+    b: Builder,
+    target: Target,
+    contraction: Contraction,
+    a: Value,
+    right: Value,
+    c: Value,
+    scratch: Value,
+    *,
+    epilogue: Epilogue | None = None,
+    plan: Plan | None = None,
+    share: Share | None = None,
+    batch: Sequence[BatchAxis] = (),
+) -> None:
     """Emit C = A B where the builder stands; see the module. `scratch` holds `scratch_bytes`, or is null where that is 0."""
     plan = plan or plan_contraction(target, contraction)
     fn = _kernel(b.module, target, plan, contraction, epilogue, len(batch))
@@ -171,9 +195,20 @@ def _kernel(module: Any, target: Target, plan: Plan, contraction: Contraction, e
     fn, b = emit.function(module, name if is_shared else f"{name}.own", types)
     a, right, c, scratch, row_low, row_high, panel_low, panel_high = fn.args[:8]
     rest = list(fn.args[8:])
-    values, rest = dict(zip(run_time, rest, strict=False)), rest[len(run_time):]
-    kernel = Kernel(target, plan, contraction.with_values(values).normalised(), a, right, c, row_low, row_high,
-                    epilogue.emit if epilogue else None, tuple(rest[:batch_axes]), tuple(rest[batch_axes:]))
+    values, rest = dict(zip(run_time, rest, strict=False)), rest[len(run_time) :]
+    kernel = Kernel(
+        target,
+        plan,
+        contraction.with_values(values).normalised(),
+        a,
+        right,
+        c,
+        row_low,
+        row_high,
+        epilogue.emit if epilogue else None,
+        tuple(rest[:batch_axes]),
+        tuple(rest[batch_axes:]),
+    )
     emit_product(b, kernel, scratch, panel_low, panel_high, _passes(contraction, epilogue))
     b.ret_void()
     return fn

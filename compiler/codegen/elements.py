@@ -59,8 +59,14 @@ def _condition_type(x: Value) -> emit.ElementType:
     return emit.vector_of(emit.I1, x.type.count) if isinstance(x.type, ir.VectorType) else emit.I1
 
 
-def emit_region(b: Builder, region: Block, inputs: Mapping[nodes.Value, Value], *, index: Callable[[int], Value] | None = None,
-                dropped: Mapping[Op, Dropped] | None = None) -> list[Value]:
+def emit_region(
+    b: Builder,
+    region: Block,
+    inputs: Mapping[nodes.Value, Value],
+    *,
+    index: Callable[[int], Value] | None = None,
+    dropped: Mapping[Op, Dropped] | None = None,
+) -> list[Value]:
     """What a region of elementwise operations yields. Scalars and vectors may be mixed.
 
     `inputs` has its parameters and what it uses from outside; `index(position)` gives the index along an axis of the space.
@@ -71,8 +77,9 @@ def emit_region(b: Builder, region: Block, inputs: Mapping[nodes.Value, Value], 
     return [values[value] for value in region.yields]
 
 
-def _emit_op(b: Builder, op: Op, values: Mapping[nodes.Value, Value], index: Callable[[int], Value] | None,
-             dropped: Mapping[Op, Dropped]) -> Value:
+def _emit_op(
+    b: Builder, op: Op, values: Mapping[nodes.Value, Value], index: Callable[[int], Value] | None, dropped: Mapping[Op, Dropped]
+) -> Value:
     if op.name == "constant":
         return constant(op)
     if op.name == "iota":
@@ -120,5 +127,28 @@ def is_short(region: Block) -> bool:
 
 
 MAX_SHORT_OPS = 8
-SHORT_OPS = frozenset({"constant", "add", "sub", "mul", "neg", "abs", "relu", "select", "and", "or", "not", "minimum", "maximum",
-                       "lt", "le", "gt", "ge", "eq", "ne", "stop_gradient", "dropout"})
+SHORT_OPS = frozenset(
+    {
+        "constant",
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "abs",
+        "relu",
+        "select",
+        "and",
+        "or",
+        "not",
+        "minimum",
+        "maximum",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "stop_gradient",
+        "dropout",
+    }
+)

@@ -66,8 +66,10 @@ def lower_kernel(low: Lowering, kernel: ElementwiseKernel) -> None:
     region = kernel.region
     inputs = {value: low.number(value) for value in free_values(region)}
     inputs.update(zip(region.parameters, (low.number(operand) for operand in kernel.operands), strict=True))
-    dropped = {op: Dropped(emit.condition_of(low.b, load(low.b, mask.pointer, I8)), mask.scale, mask.active)
-               for op, mask in region_masks(low, region, inputs, ()).items()}
+    dropped = {
+        op: Dropped(emit.condition_of(low.b, load(low.b, mask.pointer, I8)), mask.scale, mask.active)
+        for op, mask in region_masks(low, region, inputs, ()).items()
+    }
     for result, value in zip(kernel.results, emit_region(low.b, region, inputs, dropped=dropped), strict=True):
         if result is not None:
             low.define(result, value)
@@ -134,8 +136,17 @@ class _InnerLoop:
     """The vectorised loop along the innermost axis, at the offsets that the outer loops have reached: those of the results (and masks),
     then of the indices that are used, then of the operands."""
 
-    def __init__(self, nest: _Nest, b: Builder, sizes: SizeValues, axis: Axis, tensors: Sequence[Value], targets: Sequence[Value],
-                 masks: Mapping[Op, Mask], numbers: Mapping[nodes.Value, Value]) -> None:
+    def __init__(
+        self,
+        nest: _Nest,
+        b: Builder,
+        sizes: SizeValues,
+        axis: Axis,
+        tensors: Sequence[Value],
+        targets: Sequence[Value],
+        masks: Mapping[Op, Mask],
+        numbers: Mapping[nodes.Value, Value],
+    ) -> None:
         self.nest, self.b, self.axis = nest, b, axis
         self.tensors, self.targets, self.masks, self.numbers = tensors, targets, masks, numbers
         self.count = sizes.of(b, axis.size)
@@ -158,8 +169,10 @@ class _InnerLoop:
     def _operands(self) -> list[tuple[nodes.Value, Value, Element, int]]:
         """Each operand with axes: its parameter, its pointer, its element, and its place among the offsets."""
         first = 1 + len(self.nest.indexed)
-        return [(parameter, pointer, result_type(parameter).element, first + place)
-                for place, (parameter, pointer) in enumerate(zip(self.nest.varying, self.tensors, strict=True))]
+        return [
+            (parameter, pointer, result_type(parameter).element, first + place)
+            for place, (parameter, pointer) in enumerate(zip(self.nest.varying, self.tensors, strict=True))
+        ]
 
     def _same_along(self, offsets: Offsets) -> dict[nodes.Value, Value]:
         """Operands that don't have the innermost axis, loaded before its loop."""
@@ -179,15 +192,18 @@ class _InnerLoop:
             if parameter not in same:
                 inputs[parameter] = self._load(pointer, element, offsets[place], self.strides[place], i, valid, mask)
         linear = emit.plus(b, offsets[0], i)
-        dropped = {op: Dropped(emit.condition_of(b, load(b, at(b, drop.pointer, linear, I8), I8, LANES, mask)), drop.scale, drop.active)
-                   for op, drop in self.masks.items()}
+        dropped = {
+            op: Dropped(emit.condition_of(b, load(b, at(b, drop.pointer, linear, I8), I8, LANES, mask)), drop.scale, drop.active)
+            for op, drop in self.masks.items()
+        }
         values = emit_region(b, self.nest.region, inputs, index=lambda position: self._index(offsets, position, i), dropped=dropped)
         kept = [value for value, is_stored in zip(values, self.nest.stored, strict=True) if is_stored]
         for target, value in zip(self.targets, kept, strict=True):
             self._store(value, target, linear, mask)
 
-    def _load(self, pointer: Value, element: Element, offset: emit.Size, stride: emit.Size, i: Value, valid: emit.Size | None,
-              mask: Value | None) -> Value:
+    def _load(
+        self, pointer: Value, element: Element, offset: emit.Size, stride: emit.Size, i: Value, valid: emit.Size | None, mask: Value | None
+    ) -> Value:
         b, kind = self.b, MEMORY_TYPES[element]
         start = at(b, pointer, emit.plus(b, offset, emit.times(b, i, stride)), kind)
         value = load(b, start, kind, LANES, mask) if stride == 1 else load_strided(b, start, stride, kind, LANES, valid)

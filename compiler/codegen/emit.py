@@ -144,9 +144,7 @@ def while_loop(
     return phis
 
 
-def choose(
-    b: Builder, condition: Value, then: Callable[[], Sequence[Value]], otherwise: Callable[[], Sequence[Value]]
-) -> list[Value]:
+def choose(b: Builder, condition: Value, then: Callable[[], Sequence[Value]], otherwise: Callable[[], Sequence[Value]]) -> list[Value]:
     """Values of one of two branches, only one of which runs; both give the same number of values of the same types."""
     taken, other, join = (b.append_basic_block(name) for name in ("then", "else", "join"))
     b.cbranch(condition, taken, other)

@@ -73,8 +73,10 @@ class _Vector:
         inputs[epilogue.region.parameters[0]] = self.value
         for number, (parameter, pointer) in enumerate(zip(epilogue.varying, self.pointers, strict=True)):
             inputs[parameter] = self._load(pointer, result_type(parameter).element, C + 1 + number)
-        dropped = {op: Dropped(emit.condition_of(b, self._load_elements(mask.pointer, I8, C)), mask.scale, mask.active)
-                   for op, mask in zip(epilogue.dropouts, self.masks, strict=True)}
+        dropped = {
+            op: Dropped(emit.condition_of(b, self._load_elements(mask.pointer, I8, C)), mask.scale, mask.active)
+            for op, mask in zip(epilogue.dropouts, self.masks, strict=True)
+        }
         values = emit_region(b, epilogue.region, inputs, index=self._index, dropped=dropped)
         kept = [self._as_stored(value) for value, is_stored in zip(values, epilogue.stored, strict=True) if is_stored]
         for number, (target, value) in enumerate(zip(self.targets, kept, strict=True)):

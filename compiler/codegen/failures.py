@@ -72,6 +72,3 @@ def _checked(op: Op, where: int, count: int) -> Iterator[tuple[str, Array]]:
             yield operand.hint or "the tensor", np.array(struct.unpack("<d", struct.pack("<q", where)))
         case TensorType(element, _):
             yield operand.hint or "the tensor", tensor_at(where, element, (count,))
-
-
-

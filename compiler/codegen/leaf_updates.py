@@ -72,8 +72,16 @@ def emit_adamw_f64(b: Builder, arguments: Sequence[Value]) -> None:
     p, g, m, v, count, factor, rate, step, beta1, beta2, eps, decay = arguments
     one = constant(1.0, F64)
     first_correction, second_correction = (b.fsub(one, emit_power_of_step(b, beta, step)) for beta in (beta1, beta2))
-    numbers = (b.fsub(one, beta1), beta2, b.fsub(one, beta2), b.fdiv(one, intrinsic(b, "sqrt", second_correction)), eps,
-               b.fsub(one, b.fmul(rate, decay)), b.fdiv(rate, first_correction), factor)
+    numbers = (
+        b.fsub(one, beta1),
+        beta2,
+        b.fsub(one, beta2),
+        b.fdiv(one, intrinsic(b, "sqrt", second_correction)),
+        eps,
+        b.fsub(one, b.fmul(rate, decay)),
+        b.fdiv(rate, first_correction),
+        factor,
+    )
     first_weight, second_keep, second_weight, root, epsilon, value_keep, rates, factors = (splat(b, number, LANES) for number in numbers)
     zero, smallest = constant(0.0, factors.type), constant(SMALLEST_MOMENT, factors.type)
 

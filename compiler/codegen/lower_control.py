@@ -119,8 +119,15 @@ def _for_range(low: Lowering, op: Op) -> None:
     counted_loop(low, (low.number(start), low.number(stop), I64(1)), operands, op, body.parameters[1:], begin)
 
 
-def counted_loop(low: Lowering, limits: tuple[Value, Value, Value], operands: Sequence[nodes.Value], op: Op,
-                 parameters: Sequence[nodes.Value], begin: Callable[[Value], None], fill: Callable[[Value], None] | None = None) -> None:
+def counted_loop(
+    low: Lowering,
+    limits: tuple[Value, Value, Value],
+    operands: Sequence[nodes.Value],
+    op: Op,
+    parameters: Sequence[nodes.Value],
+    begin: Callable[[Value], None],
+    fill: Callable[[Value], None] | None = None,
+) -> None:
     """A loop over range(start, stop, step), which must not overflow. `operands` and `parameters`: outside and inside, what it carries.
 
     `begin(i)` defines what the body takes beside, and `fill(i)` sets the contents of parameters that have slots.

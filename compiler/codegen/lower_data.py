@@ -18,6 +18,7 @@ from shapescript.compiler.ops.host import dataset_of
 
 KIND, SEED, DRAWS = range(3)  # words of a mode's block
 
+
 @lowers("mode_draw")
 def _mode_draw(low: Lowering, op: Op) -> None:
     """In Train the stream's position moves; Eval gives -1."""

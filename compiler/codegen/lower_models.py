@@ -217,5 +217,3 @@ def _float32_runs(layout: FlatLayout) -> list[tuple[int, int]]:
             else:
                 runs.append((low, high))
     return runs
-
-

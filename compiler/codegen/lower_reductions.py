@@ -90,8 +90,9 @@ class _ReductionNest:
         else:
             emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._strided(b, source, result, offsets, sizes, summed, count))
 
-    def _columns(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, rows: emit.Size,
-                 columns: Axis) -> None:
+    def _columns(
+        self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, rows: emit.Size, columns: Axis
+    ) -> None:
         """One reduced axis with adjacent kept elements behind it."""
         width, start, target = sizes.of(b, columns.size), at(b, source, offsets[0], self.element), self._result_at(b, result, offsets[1])
         if self.kind.startswith("arg"):
@@ -118,8 +119,9 @@ class _ReductionNest:
         (value,) = reduce_run(b, [Reduction(self._name, self.element)], count, loaded(start, self.element))
         store(b, self._finished(b, value, count), target)
 
-    def _strided(self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis],
-                 count: emit.Size) -> None:
+    def _strided(
+        self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis], count: emit.Size
+    ) -> None:
         def produce(b: Builder, indices: Sequence[Value]) -> list[Value]:
             place = offsets[0]
             for index, axis in zip(indices, summed, strict=True):
@@ -143,5 +145,3 @@ class _ReductionNest:
             return value
         assert is_float(self.element)
         return b.fdiv(value, emit.like(b, b.sitofp(emit.size(count), self.element), value.type))
-
-

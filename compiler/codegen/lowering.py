@@ -233,8 +233,14 @@ class Lowering:
 
     # ---- kernels
 
-    def shared(self, name: str, key: Hashable, arguments: Sequence[Value], body: Callable[[Builder, Sequence[Value]], Value | None],
-               result: ElementType = VOID) -> Value:
+    def shared(
+        self,
+        name: str,
+        key: Hashable,
+        arguments: Sequence[Value],
+        body: Callable[[Builder, Sequence[Value]], Value | None],
+        result: ElementType = VOID,
+    ) -> Value:
         """Call a function of the module that `body` emits; calls with equal names and keys share it.
 
         `body(builder, arguments)` gives what the function returns. It must use nothing of the caller but its arguments.

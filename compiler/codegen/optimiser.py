@@ -111,8 +111,9 @@ def emit_adamw_numbers(b: Builder, t: Value, rate: Value, beta1: Value, beta2: V
     return AdamwNumbers(*(b.fptrunc(number, F32) for number in numbers))
 
 
-def emit_adamw(b: Builder, parameter: Value, gradient: Value, first: Value, second: Value, low: Size, high: Size, factor: Value,
-               numbers: AdamwNumbers) -> None:
+def emit_adamw(
+    b: Builder, parameter: Value, gradient: Value, first: Value, second: Value, low: Size, high: Size, factor: Value, numbers: AdamwNumbers
+) -> None:
     """Update elements low to high (multiples of 16) of the flat buffers with the gradient times `factor` (f32).
 
     m += (g - m)(1 - beta1), flushed; v = g g (1 - beta2) + v beta2; p = p (1 - rate decay) - m / (sqrt(v) root + eps) * rate', all unfused.

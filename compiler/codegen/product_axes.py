@@ -66,8 +66,9 @@ def packed_letters(operand: Operand, groups: Groups, is_a: bool) -> tuple[int, .
     return tuple(letter for letter in (*groups.batch, *inner) if letter in operand.letters)
 
 
-def product_axes(a: Operand, b: Operand, c: Operand, others: Sequence[Mapping[int, Size]], groups: Groups,
-                 sizes: Mapping[int, Size]) -> ProductAxes:
+def product_axes(
+    a: Operand, b: Operand, c: Operand, others: Sequence[Mapping[int, Size]], groups: Groups, sizes: Mapping[int, Size]
+) -> ProductAxes:
     """`others`: the strides of other tensors along the result's letters. Axes that don't merge become loops around the product."""
     tensors = [a.strides(sizes), b.strides(sizes), c.strides(sizes), *others]
 

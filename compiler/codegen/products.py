@@ -121,17 +121,30 @@ class _Product:
         stored = tuple(not has_storage(result) or low.has_place(result) for result in self.op.results)
         first = MEMORY_TYPES[result_type(self.op.results[0]).element]
         returns_first = stored[0] and shape.stores_rows and first == shape.element
-        epilogue = RegionEpilogue(region, axes, self.names, stored, tuple(p for _, p, _ in self.varying), self.indexed, tuple(self.masks),
-                                  tuple(self.inputs), returns_first)
+        epilogue = RegionEpilogue(
+            region,
+            axes,
+            self.names,
+            stored,
+            tuple(p for _, p, _ in self.varying),
+            self.indexed,
+            tuple(self.masks),
+            tuple(self.inputs),
+            returns_first,
+        )
         is_plain = not region.ops and returns_first and len(stored) == 1
         inline = is_short(region)
 
         def at_call(size: Size) -> emit.Size:
             return low.size(self.names.original(size))
 
-        captured = [*targets, *(low.pointer(extra) for extra, _, _ in self.varying),
-                    *(part for mask in self.masks.values() for part in (mask.pointer, mask.scale, mask.active)), *self.inputs.values(),
-                    *(emit.size(low.size(size)) for size in self.names.run_time)]
+        captured = [
+            *targets,
+            *(low.pointer(extra) for extra, _, _ in self.varying),
+            *(part for mask in self.masks.values() for part in (mask.pointer, mask.scale, mask.active)),
+            *self.inputs.values(),
+            *(emit.size(low.size(size)) for size in self.names.run_time),
+        ]
         form = None if is_plain else Epilogue(epilogue.emit_vector, (), inline)
         bytes_needed = scratch_bytes(low.target, shape.contraction(at_call), low.b, epilogue=form)
 

@@ -35,8 +35,15 @@ class Artifact:
 class NativeFunction:
     """One entry function in machine code. `arenas` counts what memory its calls have asked for."""
 
-    def __init__(self, function: Function, target: Target, code: jit.NativeCode, sites: Sequence[Site], exchange_words: int,
-                 arenas: ArenaPool = ARENAS) -> None:
+    def __init__(
+        self,
+        function: Function,
+        target: Target,
+        code: jit.NativeCode,
+        sites: Sequence[Site],
+        exchange_words: int,
+        arenas: ArenaPool = ARENAS,
+    ) -> None:
         symbols = argument_symbols(function)
         self.function, self.target, self.arenas = function, target, arenas
         self._layout = ContextLayout(len(function.body.parameters), len(symbols), function.results, exchange_words)

@@ -38,8 +38,19 @@ def column_lanes(target: Target, reductions: Sequence[Reduction]) -> int:
     return target.vector_bytes // max(element_bytes(r.element) for r in reductions)
 
 
-def reduce_columns(b: Builder, target: Target, reductions: Sequence[Reduction], rows: Size, columns: Size, produce: ProduceColumns,
-                   finish: FinishColumns, *, low: Size = 0, high: Size | None = None, method: Method | None = None) -> None:
+def reduce_columns(
+    b: Builder,
+    target: Target,
+    reductions: Sequence[Reduction],
+    rows: Size,
+    columns: Size,
+    produce: ProduceColumns,
+    finish: FinishColumns,
+    *,
+    low: Size = 0,
+    high: Size | None = None,
+    method: Method | None = None,
+) -> None:
     """Reduce the columns low to high (default: all) over all rows, in vectors of `column_lanes`.
 
     `produce(builder, row, column, mask)` gives the elements (row, column), (row, column + 1), ... for each reduction; for lanes outside the
@@ -74,8 +85,16 @@ def _tree_of_lanes(b: Builder, reduction: Reduction, lanes: Sequence[Value]) -> 
     return lanes[0]
 
 
-def _strips(b: Builder, reductions: Sequence[Reduction], width: int, rows: Size, low: Size, high: Size, produce: ProduceColumns,
-            finish: FinishColumns) -> None:
+def _strips(
+    b: Builder,
+    reductions: Sequence[Reduction],
+    width: int,
+    rows: Size,
+    low: Size,
+    high: Size,
+    produce: ProduceColumns,
+    finish: FinishColumns,
+) -> None:
     many = len(reductions)
 
     def grow(lanes: Sequence[Value], lane: int, row: Size, column: Value, mask: Value | None) -> list[Value]:
@@ -126,6 +145,7 @@ def _strips(b: Builder, reductions: Sequence[Reduction], width: int, rows: Size,
         if tree is None:
             totals = block_values(0, rows, column, mask)
         else:
+
             def block(t: Value, _: Sequence[Value]) -> list[Value]:
                 start = b.mul(t, I64(BLOCK))
                 values = block_values(start, emit.least(b, emit.minus(b, rows, start), BLOCK), column, mask)
@@ -146,8 +166,16 @@ def _one_more_row(
     return [*lanes[: own.start], *mine, *lanes[own.stop :]]
 
 
-def _accumulators(b: Builder, reductions: Sequence[Reduction], width: int, rows: Size, low: Size, high: Size, produce: ProduceColumns,
-                  finish: FinishColumns) -> None:
+def _accumulators(
+    b: Builder,
+    reductions: Sequence[Reduction],
+    width: int,
+    rows: Size,
+    low: Size,
+    high: Size,
+    produce: ProduceColumns,
+    finish: FinishColumns,
+) -> None:
     rooms = [emit.stack(b, r.element, LANES * CHUNK) for r in reductions]
     tree = BlockTree(b, reductions, width, CHUNK // width)
     blocks = block_count(b, rows)

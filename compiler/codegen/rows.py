@@ -39,8 +39,13 @@ def _cross_entropy(low: Lowering, op: Op) -> None:
         if label_pointer is None:  # one row: its label is a number
             label_pointer = at(b, scratch, 8, emit.I8)
             store(b, low.number(labels), label_pointer)
-        arguments = [low.pointer(logits), label_pointer, low.pointer(probabilities) if shape.keeps else ir.Constant(PTR, None), scratch,
-                     *(emit.size(low.size(size)) for size in names.run_time)]
+        arguments = [
+            low.pointer(logits),
+            label_pointer,
+            low.pointer(probabilities) if shape.keeps else ir.Constant(PTR, None),
+            scratch,
+            *(emit.size(low.size(size)) for size in names.run_time),
+        ]
 
         def body(b: Builder, given: Sequence[Value]) -> Value:
             sizes = names.values(given)
@@ -53,9 +58,6 @@ def _cross_entropy(low: Lowering, op: Op) -> None:
         low.fail_if(found, Site("label", op), [bad, label, wide])
         low.fail_if(b.icmp_signed("==", many, I64(0)), Site("reduction of nothing", op))
         low.define(loss, low.load_number(scratch, element))
-
-
-
 
 
 class _Greatest(Reduction):
@@ -108,8 +110,9 @@ class _Rows:
     def _row(self, b: Builder, line: Value, label: Value, probabilities: Value, classes: emit.Size) -> tuple[Value, Value]:
         """A row's sum of exponentials, and its label's logit less the greatest one."""
         chosen = load(b, at(b, line, label, self.kind), self.kind)
-        (top,) = reduce_run(b, [_Greatest("max", self.kind)], classes,
-                            lambda b, i, mask: [load(b, at(b, line, i, self.kind), self.kind, LANES, mask)])
+        (top,) = reduce_run(
+            b, [_Greatest("max", self.kind)], classes, lambda b, i, mask: [load(b, at(b, line, i, self.kind), self.kind, LANES, mask)]
+        )
         tops = splat(b, top, LANES)
         in_registers = isinstance(classes, int) and classes < LANES
         last: list[Value] = []

@@ -60,8 +60,16 @@ def _signed(value: int, kind: Kind) -> int:
     return value - (1 << kind.bits) if kind is not Kind.BOOL and value >> (kind.bits - 1) == 1 else value
 
 
-_INTRINSICS = {"fma": "fma", "sqrt": "sqrt", "abs": "fabs", "copysign": "copysign", "roundeven": "roundeven", "floor": "floor",
-               "ceil": "ceil", "trunc": "trunc"}
+_INTRINSICS = {
+    "fma": "fma",
+    "sqrt": "sqrt",
+    "abs": "fabs",
+    "copysign": "copysign",
+    "roundeven": "roundeven",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+}
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _FLOAT: dict[str, Callable[..., Value]] = {
     "add": lambda b, x, y: b.fadd(x, y),

@@ -2,6 +2,7 @@
 
 runtime/layout.py states the same rule for the objects that users hold; a test compares them.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

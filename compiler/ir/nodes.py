@@ -4,6 +4,7 @@ A value is defined once: by an operation, or as a block's parameter. An operatio
 varies beside operands stands in `attributes`. Structured control flow is operations with regions. Nodes are compared by identity and never
 changed: a pass builds new ones.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

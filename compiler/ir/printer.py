@@ -1,4 +1,5 @@
 """The IR as text, for people and for golden files."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -32,8 +33,10 @@ def print_module(module: Module) -> str:
 def print_function(function: Function) -> str:
     names = _Names()
     dims = f"[{', '.join(symbol.name for symbol in function.dims)}]" if function.dims else ""
-    parameters = ", ".join(f"{'mut ' if mutable else ''}{names.name(value)}: {value.type}"
-                           for value, mutable in zip(function.body.parameters, function.mutable, strict=True))
+    parameters = ", ".join(
+        f"{'mut ' if mutable else ''}{names.name(value)}: {value.type}"
+        for value, mutable in zip(function.body.parameters, function.mutable, strict=True)
+    )
     head = f"fn {function.name}{dims}({parameters}):\n"
     return head + _block_text(function.body, names, "    ", "return")
 

@@ -3,6 +3,7 @@
 A symbol is a declared dim (its value is known, and it is the same wherever name and value are), a dim parameter or axis variable of a
 function (no value, unique), or a quotient that has to be exact.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -54,7 +55,6 @@ class Size:
     """A polynomial with integer coefficients: monomials in order, none with coefficient 0."""
 
     terms: tuple[tuple[Monomial, int], ...] = ()
-
 
     def __str__(self) -> str:
         return render(self)

@@ -1,5 +1,6 @@
 """The types of IR values. Host scalars (`int`, `float`, `bool`) are tensors without axes; names of axes belong to the checker, and
 here an axis is its size."""
+
 from __future__ import annotations
 
 import math
@@ -228,8 +229,9 @@ def substitute(type_: Type, values: Mapping[Symbol, Size]) -> Type:
 
 
 def substitute_dataset(dataset: DatasetType, values: Mapping[Symbol, Size]) -> DatasetType:
-    fields = tuple((name, TensorType(kind.element, tuple(axis.substitute(values) for axis in kind.axes)))
-                   for name, kind in dataset.record.fields)
+    fields = tuple(
+        (name, TensorType(kind.element, tuple(axis.substitute(values) for axis in kind.axes))) for name, kind in dataset.record.fields
+    )
     return DatasetType(RecordType(dataset.record.name, fields), dataset.rows.substitute(values))
 
 

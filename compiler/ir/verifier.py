@@ -1,5 +1,6 @@
 """What every valid function obeys, checked between passes in tests: each value is defined once and before its use, regions take and yield
 what their operation says, and each operation's results have the types that its entry in the op table gives."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Set
@@ -20,7 +21,7 @@ def verify_function(function: Function, infer: Infer) -> None:
     if len(function.mutable) != len(body.parameters):
         raise InvalidIR(f"{function.name}: mutable flags don't match the parameters")
     changed = [value.type for value, mutable in zip(body.parameters, function.mutable, strict=True) if mutable]
-    yielded = [value.type for value in body.yields[function.results:]]
+    yielded = [value.type for value in body.yields[function.results :]]
     if changed != yielded:
         raise InvalidIR(f"{function.name}: mut parameters {_list(changed)} but yields {_list(yielded)}")
     _verify_block(body, frozenset(), infer, function.name)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics.fma import fma
 from shapescript.compiler.numerics.operations import BOOL, F32, F64, I32, I64, U32, U64, Kind
 from shapescript.compiler.numerics.scalar import Apply, Argument, Constant, Expr, in_order

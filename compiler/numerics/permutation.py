@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics.evaluation import evaluate
 from shapescript.compiler.numerics.philox import GROUP_WORDS, STREAM_MASK, Domain, key_of, philox_words, stream_of
 from shapescript.compiler.numerics.scalar import U32, U64, Argument, Constant, Expr, narrow, select, widen

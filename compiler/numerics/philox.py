@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics.evaluation import evaluate_all
 from shapescript.compiler.numerics.scalar import U32, Argument, Constant, Expr, narrow, umul_wide
 

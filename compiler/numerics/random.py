@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics.evaluation import DTYPES, evaluate
 from shapescript.compiler.numerics.logarithms import log
 from shapescript.compiler.numerics.operations import round_to_f32

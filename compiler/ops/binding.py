@@ -1,4 +1,5 @@
 """The sizes that a call binds: axis variables, from the shapes of its arguments."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -104,6 +105,7 @@ def _solve(size: Size, found: int) -> tuple[Symbol, int] | None:
 def _check(equation: Equation, bound: dict[Symbol, Binding], span: Span | None) -> None:
     def value_of(symbol: Symbol) -> int | None:
         return bound[symbol].value if symbol in bound else symbol.value
+
     try:
         wanted = evaluate(equation.size, value_of)
     except InexactDivision as error:

@@ -1,4 +1,5 @@
 """Makes operations: their results' types come from the op table."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,9 @@ class Builder:
         self.ops: list[Op] = []
         self.span = span
 
-    def emit(self, name: str, /, *operands: Value, regions: Sequence[Block] = (), hints: Sequence[str] = (), **attributes: Any) -> tuple[Value, ...]:
+    def emit(
+        self, name: str, /, *operands: Value, regions: Sequence[Block] = (), hints: Sequence[str] = (), **attributes: Any
+    ) -> tuple[Value, ...]:
         """Append an operation; gives its results."""
         bare = Op(name, operands, attributes, (), tuple(regions), self.span)
         types = entry(name).infer(bare)
@@ -82,7 +85,9 @@ class Builder:
         return Block(tuple(parameters), tuple(self.ops), tuple(yields), tuple(symbols))
 
 
-def rebuilt(op: Op, operands: Sequence[Value], regions: Sequence[Block], results: Sequence[Value], attributes: Mapping[str, Any] | None = None) -> Op:
+def rebuilt(
+    op: Op, operands: Sequence[Value], regions: Sequence[Block], results: Sequence[Value], attributes: Mapping[str, Any] | None = None
+) -> Op:
     """The operation with other parts; a pass that keeps types uses this instead of inferring again."""
     return Op(op.name, tuple(operands), op.attributes if attributes is None else attributes, tuple(results), tuple(regions), op.span)
 

@@ -1,4 +1,5 @@
 """Softmax and cross entropy: built in, since their well-behaved gradients are formulas of their own."""
+
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op, Value
@@ -51,7 +52,7 @@ def _infer_cross_entropy(op: Op) -> tuple[Type, ...]:
 
 def _cross_entropy_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
     """(p - onehot) * (g / count); where a gradient reaches the probabilities too, softmax's is added."""
-    loss, probabilities = op.results
+    _, probabilities = op.results
     kind, labels = result_type(probabilities), op.operands[1]
     found: Value | None = None
     if gradients[0] is not None:

@@ -1,4 +1,5 @@
 """Elementwise operations. Operands have the same axes (broadcasting is an operation of its own); most have one element type throughout."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -32,10 +33,12 @@ def tensors(op: Op, count: int) -> list[TensorType]:
 
 def _uniform(count: int, allowed: Sequence[Element], result: Element | None = None) -> Callable[[Op], tuple[Type, ...]]:
     """All operands of one of the allowed element types; the result of the same, or of the one given."""
+
     def rule(op: Op) -> tuple[Type, ...]:
         kinds = tensors(op, count)
         require(len({kind.element for kind in kinds}) == 1 and kinds[0].element in allowed, op, f"element types must be one of {allowed}")
         return (TensorType(result or kinds[0].element, kinds[0].axes),)
+
     return rule
 
 
@@ -43,13 +46,16 @@ def _like(builder: Builder, value: float, other: Value) -> Value:
     return builder.full(value, result_type(other))
 
 
-# ---- derivatives: the formulas, with the order of their operations --------------------------------------------------------------------------
+# ---- derivatives: the formulas, with the order of their operations ----------------------------------------------------------------------
+
 
 def _one(rule: Callable[[Builder, Op, Value], Gradients]) -> Rule:
     """A rule for an operation with one result, called only where a gradient flows."""
+
     def whole(builder: Builder, op: Op, gradients: Gradients) -> Gradients:
         gradient = gradients[0]
         return [None] * len(op.operands) if gradient is None else rule(builder, op, gradient)
+
     return whole
 
 
@@ -100,15 +106,21 @@ def _dropout(b: Builder, op: Op, g: Value) -> Gradients:
     return [b.op("dropout", g, *op.operands[1:]), None, None, None]
 
 
-# ---- entries --------------------------------------------------------------------------------------------------------------------------------
+# ---- entries ----------------------------------------------------------------------------------------------------------------------------
 
-def _unary(name: str, build: Callable[[Expr], Expr], derivative: Callable[[Builder, Op, Value], Gradients],
-           allowed: Sequence[Element] = FLOATS) -> None:
+
+def _unary(
+    name: str, build: Callable[[Expr], Expr], derivative: Callable[[Builder, Op, Value], Gradients], allowed: Sequence[Element] = FLOATS
+) -> None:
     register(OpEntry(name, _uniform(1, allowed), _one(derivative), Scalar(lambda x: build(x[0]))))
 
 
-def _binary(name: str, build: Callable[[Expr, Expr], Expr], derivative: Callable[[Builder, Op, Value], Gradients] | None,
-            allowed: Sequence[Element] = NUMBERS) -> None:
+def _binary(
+    name: str,
+    build: Callable[[Expr, Expr], Expr],
+    derivative: Callable[[Builder, Op, Value], Gradients] | None,
+    allowed: Sequence[Element] = NUMBERS,
+) -> None:
     rule = NoDerivative.FORBIDDEN if derivative is None else _one(derivative)
     register(OpEntry(name, _uniform(2, allowed), rule, Scalar(lambda x: build(x[0], x[1]))))
 
@@ -174,6 +186,7 @@ def conversion(value: Expr, element: Element) -> Expr:
 def _converts_to(element: Element) -> None:
     def rule(op: Op) -> tuple[Type, ...]:
         return (TensorType(element, tensors(op, 1)[0].axes),)
+
     register(OpEntry(f"to_{element.value}", rule, _one(_convert), Scalar(lambda x: conversion(x[0], element))))
 
 
@@ -190,7 +203,8 @@ def _infer_identity(op: Op) -> tuple[Type, ...]:
 register(OpEntry("stop_gradient", _infer_identity, NoDerivative.ZERO, View("identity")))
 
 
-# ---- with the element's index ---------------------------------------------------------------------------------------------------------------
+# ---- with the element's index -----------------------------------------------------------------------------------------------------------
+
 
 def _infer_dropout(op: Op) -> tuple[Type, ...]:
     require(len(op.operands) == 4, op, "takes a tensor, the rate, the seed and the draw")
@@ -215,7 +229,8 @@ def _infer_iota(op: Op) -> tuple[Type, ...]:
 register(OpEntry("iota", _infer_iota, NoDerivative.ZERO, Indexed("iota")))
 
 
-# ---- host numbers that can fail -------------------------------------------------------------------------------------------------------------
+# ---- host numbers that can fail ---------------------------------------------------------------------------------------------------------
+
 
 def _infer_integers(op: Op) -> tuple[Type, ...]:
     require([operand.type for operand in op.operands] == [INT, INT], op, "takes two host ints")

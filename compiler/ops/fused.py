@@ -1,13 +1,14 @@
 """What the fusion pass makes: one loop nest that computes several elementwise operations, and a contraction with an epilogue.
 
 kernel(operands...) {space, maps}: for every point of `space` (axes in loop order) the region is evaluated on the operands' elements at
-that point: region parameters and yields are tensors without axes. maps[i][j] is the place in `space` of operand i's axis j, in any order; an
-operand without axes has an empty map. Each result has the axes of `space`. `dropout` and `iota` in the region mean the row-major index in
+that point: region parameters and yields are tensors without axes. maps[i][j] is the place in `space` of operand i's axis j, in any order;
+an operand without axes has an empty map. Each result has the axes of `space`. `dropout` and `iota` in the region mean the row-major index in
 `space` and the index along space's axis `position`. A region uses nothing from outside: constants are made in it.
 
 fused_contraction(left, right, extras...) {left, right, out, maps}: as contraction; the region takes an element of the contraction and
 the extras' elements at the same place (maps as above, with the result's axes as space) and yields the results' elements.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,7 +25,9 @@ def _check_maps(op: Op, first: int, space: Sequence[Size], maps: Sequence[Sequen
     for place, positions in enumerate(maps, first):
         kind = operand_type(op, place)
         require(len(positions) == kind.rank and len(set(positions)) == kind.rank, op, f"operand {place}: one place for each axis")
-        require(all(space[p] == axis for p, axis in zip(positions, kind.axes, strict=True)), op, f"operand {place}: axes differ from the space")
+        require(
+            all(space[p] == axis for p, axis in zip(positions, kind.axes, strict=True)), op, f"operand {place}: axes differ from the space"
+        )
 
 
 def _results(op: Op, space: Sequence[Size]) -> tuple[Type, ...]:

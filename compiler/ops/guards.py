@@ -1,4 +1,5 @@
 """Which training step a check belongs to: that of the update which follows it in its block."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,5 @@
 """Operations on handles, data, logs and files. Those lowered as Host are done by the host in Python, the same for both engines."""
+
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op
@@ -46,7 +47,8 @@ register(OpEntry("mode_train", _infer_train, NoDerivative.ZERO, Host("mode_train
 register(OpEntry("mode_draw", _infer_draw, NoDerivative.ZERO, Kernel("mode_draw"), ordered=True))
 
 
-# ---- data -----------------------------------------------------------------------------------------------------------------------------------
+# ---- data -------------------------------------------------------------------------------------------------------------------------------
+
 
 def _infer_load_data(op: Op) -> tuple[Type, ...]:
     _takes(op, STRING)
@@ -87,7 +89,8 @@ register(OpEntry("dataset_all", _infer_all, NoDerivative.ZERO, Kernel("dataset_a
 register(OpEntry("order", _infer_order, NoDerivative.ZERO, Kernel("order")))
 
 
-# ---- logs, files, prints --------------------------------------------------------------------------------------------------------------------
+# ---- logs, files, prints ----------------------------------------------------------------------------------------------------------------
+
 
 def _infer_sink(op: Op) -> tuple[Type, ...]:
     _takes(op, STRING)
@@ -99,7 +102,9 @@ def _infer_write(op: Op) -> tuple[Type, ...]:
     require(bool(op.operands) and op.operands[0].type == SINK, op, "takes a sink")
     require(len(attribute(op, "fields")) == len(op.operands) - 1, op, "one operand for each field")
     attribute(op, "record")
-    require(all(isinstance(o.type, TensorType) and not o.type.axes or o.type == STRING for o in op.operands[1:]), op, "fields are host values")
+    require(
+        all((isinstance(o.type, TensorType) and not o.type.axes) or o.type == STRING for o in op.operands[1:]), op, "fields are host values"
+    )
     return ()
 
 
@@ -117,12 +122,16 @@ def _infer_save(op: Op) -> tuple[Type, ...]:
 def _infer_load(op: Op) -> tuple[Type, ...]:
     require(bool(op.operands) and op.operands[0].type == STRING, op, "takes a path")
     asked = attribute(op, "asked")
-    require(len(asked) == len(attribute(op, "names")) and sum(kind is None for kind in asked) == len(op.operands) - 1, op, "requests don't fit")
+    require(
+        len(asked) == len(attribute(op, "names")) and sum(kind is None for kind in asked) == len(op.operands) - 1, op, "requests don't fit"
+    )
     return tuple(kind for kind in asked if kind is not None)
 
 
 def _infer_print(op: Op) -> tuple[Type, ...]:
-    require(all(isinstance(operand.type, TensorType) or operand.type == STRING for operand in op.operands), op, "prints numbers and strings")
+    require(
+        all(isinstance(operand.type, TensorType) or operand.type == STRING for operand in op.operands), op, "prints numbers and strings"
+    )
     return ()
 
 

@@ -3,6 +3,7 @@
 ops/storage.py says which values share a place. Each place is in the caller's storage (a parameter, a result), in a dataset's, or in a slot.
 A slot belongs to a block, is made anew each time the block is entered, and serves one value after another.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,5 @@
 """Models, their gradients and optimisers. A model is one value; its tensors lie in one flat buffer in the order of their dotted names."""
+
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op
@@ -43,7 +44,9 @@ register(OpEntry("submodel", _infer_member, NoDerivative.STRUCTURAL, View("submo
 
 def _infer_pack(op: Op) -> tuple[Type, ...]:
     model = attribute(op, "model")
-    require([operand.type for operand in op.operands] == [leaf.type for leaf in sorted_leaves(model)], op, "operands are not the model's leaves")
+    require(
+        [operand.type for operand in op.operands] == [leaf.type for leaf in sorted_leaves(model)], op, "operands are not the model's leaves"
+    )
     return (model,)
 
 

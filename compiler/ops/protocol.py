@@ -10,6 +10,7 @@ An engine executes a function whose sizes are known but for axis variables. Valu
     Dataset                 an object with `.block`, an int64 array [rows, address of each field], and `.arrays`, the fields in order
     LogSink, str            any object; engines only pass it on
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class OptimiserState:
-    """`block`: int64 [step, address of first, address of second, bits of beta1, beta2, eps and decay as f64, 0]; moments as flat buffers."""
+    """`block`: int64 [step, address of first, address of second, bits of beta1, beta2, eps and decay as f64, 0]; moments: flat buffers."""
 
     block: npt.NDArray[np.int64]
     first: Bytes
@@ -52,12 +53,16 @@ class ExecutionError(Exception):
         self.code, self.message, self.span, self.step = code, message, span, step
 
 
-# ---- failures that both engines report, in one wording --------------------------------------------------------------------------------------
+# ---- failures that both engines report, in one wording ----------------------------------------------------------------------------------
+
 
 def label_out_of_range(op: Op, index: int, value: int, classes: int) -> ExecutionError:
     axis = op.operands[0].type.axes[-1]  # type: ignore[union-attr]
-    return ExecutionError("R1101", f"label {value} at position {index}: cross_entropy's class axis {axis} has {classes} classes, so labels go "
-                                   f"from 0 to {classes - 1}", op.span)
+    return ExecutionError(
+        "R1101",
+        f"label {value} at position {index}: cross_entropy's class axis {axis} has {classes} classes, so labels go from 0 to {classes - 1}",
+        op.span,
+    )
 
 
 def reduction_of_nothing(op: Op) -> ExecutionError:

@@ -1,4 +1,5 @@
 """Operations that change axes, not elements: broadcast, transpose, reshape; reductions and contractions."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -27,7 +28,8 @@ def kept(rank: int, positions: Sequence[int]) -> tuple[int, ...]:
     return tuple(place for place in range(rank) if place not in positions)
 
 
-# ---- broadcast, transpose, reshape ----------------------------------------------------------------------------------------------------------
+# ---- broadcast, transpose, reshape ------------------------------------------------------------------------------------------------------
+
 
 def _infer_broadcast(op: Op) -> tuple[Type, ...]:
     kind, axes, positions = operand_type(op), attribute(op, "axes"), attribute(op, "positions")
@@ -79,7 +81,8 @@ def _reshape_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
 register(OpEntry("reshape", _infer_reshape, _reshape_derivative, View("reshape")))
 
 
-# ---- reductions -----------------------------------------------------------------------------------------------------------------------------
+# ---- reductions -------------------------------------------------------------------------------------------------------------------------
+
 
 def _infer_reduction(op: Op, allowed: Sequence[Element]) -> TensorType:
     kind, positions = operand_type(op), attribute(op, "positions")
@@ -133,7 +136,8 @@ for _name in ("max", "min"):
     register(OpEntry(f"arg{_name}", _infer_index, NoDerivative.ZERO, Reduction(f"arg{_name}"), ordered=True))
 
 
-# ---- contraction ----------------------------------------------------------------------------------------------------------------------------
+# ---- contraction ------------------------------------------------------------------------------------------------------------------------
+
 
 def _infer_contraction(op: Op) -> tuple[Type, ...]:
     require(len(op.operands) == 2, op, "takes two operands")
@@ -146,7 +150,9 @@ def _infer_contraction(op: Op) -> tuple[Type, ...]:
     out = attribute(op, "out")
     require(len(set(out)) == len(out) and all(letter in sizes for letter in out), op, "an axis of the result is in no operand")
     left, right = set(op.attributes["left"]), set(op.attributes["right"])
-    require(all(letter in left and letter in right for letter in left | right if letter not in out), op, "a summed axis is in one operand only")
+    require(
+        all(letter in left and letter in right for letter in left | right if letter not in out), op, "a summed axis is in one operand only"
+    )
     element = operand_type(op).element
     require(element in FLOATS and operand_type(op, 1).element is element, op, "operands must be of one float type")
     return (TensorType(element, tuple(sizes[letter] for letter in out)),)
@@ -156,8 +162,10 @@ def _contraction_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradien
     if gradients[0] is None:
         return [None, None]
     left, right, out = (op.attributes[name] for name in ("left", "right", "out"))
-    return [b.op("contraction", gradients[0], op.operands[1], left=out, right=right, out=left),
-            b.op("contraction", gradients[0], op.operands[0], left=out, right=left, out=right)]
+    return [
+        b.op("contraction", gradients[0], op.operands[1], left=out, right=right, out=left),
+        b.op("contraction", gradients[0], op.operands[0], left=out, right=left, out=right),
+    ]
 
 
 # contraction {left, right, out}: numbers name the axes. Every summed axis is in both operands.

@@ -28,6 +28,7 @@ What an engine may rely on:
     never overwritten.
  3. A storage in `packed_in_place` may be the place of a leaf in a packed model: what an operand of the pack is computed in then lies there.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_value
 from shapescript.compiler.ir.types import ModelType, OptimiserType, OrderedType, TensorType, sorted_leaves
 from shapescript.compiler.ops.table import View, entry
 
-LOOPS = {"while": 0, "for_range": 2, "for_batches": 3}    # the number of operands before the carried ones
+LOOPS = {"while": 0, "for_range": 2, "for_batches": 3}  # the number of operands before the carried ones
 OWN = -1
 
 
@@ -82,7 +83,7 @@ class Places:
 
     def enter_loop(self, op: Op) -> None:
         """Region parameters lie where the carried operands do."""
-        carried = op.operands[LOOPS[op.name]:]
+        carried = op.operands[LOOPS[op.name] :]
         for region in op.regions:
             own = len(region.parameters) - len(carried)
             for value in region.parameters[:own]:
@@ -93,7 +94,7 @@ class Places:
     def define(self, op: Op) -> None:
         """The results; after the regions of the operation."""
         if op.name in LOOPS:
-            for value, operand in zip(op.results, op.operands[LOOPS[op.name]:], strict=True):
+            for value, operand in zip(op.results, op.operands[LOOPS[op.name] :], strict=True):
                 self.put(value, self.of.get(operand))
         elif op.name == "if":
             for place, value in enumerate(op.results):

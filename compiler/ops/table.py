@@ -2,6 +2,7 @@
 
 The modules of this room fill the table; `entry(name)` reads it. A test walks it and fails for an entry that lacks a part.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 # ---- lowering, as data ------------------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Scalar:
@@ -100,9 +102,9 @@ Rule = Callable[["Builder", Op, Sequence[Value | None]], Sequence[Value | None]]
 class NoDerivative(Enum):
     """Why an operation has no rule."""
 
-    ZERO = "its result doesn't vary smoothly: nothing flows back"            # comparisons, indices, sizes
-    FORBIDDEN = "it can't be differentiated"                                  # an error of the program where a gradient reaches it
-    STRUCTURAL = "the differentiation pass follows the structure itself"       # leaves of models, control flow
+    ZERO = "its result doesn't vary smoothly: nothing flows back"  # comparisons, indices, sizes
+    FORBIDDEN = "it can't be differentiated"  # an error of the program where a gradient reaches it
+    STRUCTURAL = "the differentiation pass follows the structure itself"  # leaves of models, control flow
 
 
 @dataclass(frozen=True)

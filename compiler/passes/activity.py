@@ -2,6 +2,7 @@
 
 A place is a tensor, or one leaf of a model. `leaf` and `submodel` make no place of their own: their results are the model's.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +51,7 @@ class Activity:
         assert isinstance(model.type, ModelType)
         for leaf in sorted_leaves(model.type):
             if leaf.name == path or leaf.name.startswith(path + "."):
-                yield part, leaf.name[len(path) + 1:], leaf.name
+                yield part, leaf.name[len(path) + 1 :], leaf.name
             else:
                 yield model, leaf.name, leaf.name
 

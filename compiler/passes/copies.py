@@ -9,6 +9,7 @@ reads the copy: `best = m` in a loop costs one copy then, not three.
 
 Each `if` gets the attribute `homes`: a result lies where one of the branches has it already, where that storage is free to be overwritten.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -133,7 +134,7 @@ class _Copies:
 
     def loop(self, op: Op) -> Op:
         self.places.enter_loop(op)
-        carried = [self.places.of.get(operand) for operand in op.operands[LOOPS[op.name]:]]
+        carried = [self.places.of.get(operand) for operand in op.operands[LOOPS[op.name] :]]
         self.persistent.update(place.root for place in carried if place)
         *conditions, body = op.regions
         with self.needs.throughout(self.outer_values(op)):

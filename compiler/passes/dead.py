@@ -3,6 +3,7 @@
 What is live is marked first, from ordered operations and from what the block yields backwards; one sweep then drops the rest. A carried
 value is live where its result is, or where a live operation of the loop uses it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from shapescript.compiler.ops.build import rebuilt
 from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.ops.table import Control, entry
 
-MAY_NOT_END = ("while", "for_batches")    # for ever, or by an error (R1102)
+MAY_NOT_END = ("while", "for_batches")  # for ever, or by an error (R1102)
 
 Droppable = Callable[[Op], bool]
 
@@ -115,7 +116,7 @@ def carried_from(op: Op) -> int:
 
 def own_parameters(op: Op, region: Block) -> int:
     """The number of a region's parameters before the carried ones."""
-    return len(region.parameters) - len(op.operands[carried_from(op):])
+    return len(region.parameters) - len(op.operands[carried_from(op) :])
 
 
 def _swept(block: Block, marks: _Marks, yields: Sequence[int], parameters: Sequence[int]) -> Block:

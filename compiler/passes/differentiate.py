@@ -7,6 +7,7 @@ and on which the scalar depends, take part (`activity.py`).
 
 The innermost request goes first, so that the gradient of a gradient differentiates ordinary operations.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

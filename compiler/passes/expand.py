@@ -1,4 +1,5 @@
 """Composite operations replaced by what their entries expand them to, until none is left; `stop_gradient` has done its work and goes."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
 """Host scalars that are known: an operation on constants is evaluated here, by the expressions and rules that both engines use."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -78,5 +79,5 @@ def exact_inverse(number: Number, element: Element) -> float | None:
     if kind in (I64, BOOL) or number == 0 or not np.isfinite(number):
         return None
     mantissa, exponent = np.frexp(float(number))
-    limit = _LARGEST_EXPONENT[kind] - 1    # the smallest normal number's exponent, without its sign
+    limit = _LARGEST_EXPONENT[kind] - 1  # the smallest normal number's exponent, without its sign
     return float(1 / number) if abs(mantissa) == 0.5 and abs(exponent - 1) <= limit else None

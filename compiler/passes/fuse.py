@@ -15,6 +15,7 @@ Pure operations move freely in this, since they have no effects; ordered ones ke
 its own axes in order, so its row-major index is the point's. Operations on registers, and elementwise ones that nothing could be fused
 with, stay as they are.
 """
+
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
@@ -91,8 +92,8 @@ class _Region:
         self.accesses = accesses
         self.builder = Builder()
         self.parameters: dict[tuple[Value, Map], Value] = {}
-        self.elements: dict[Value, Value] = {}    # what the group makes, at the point
-        self.others: dict[tuple[Value, Map], Value] = {}    # constants, indices and what is computed of them
+        self.elements: dict[Value, Value] = {}  # what the group makes, at the point
+        self.others: dict[tuple[Value, Map], Value] = {}  # constants, indices and what is computed of them
 
     def parameter(self, value: Value, map_: Map) -> Value:
         found = Value(TensorType(result_type(value).element), value.hint)

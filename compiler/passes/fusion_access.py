@@ -1,5 +1,6 @@
 """How a point of a fused loop nest reads its operands: through broadcasts and transposes, which are only places; numbers and indices, and
 cheap expressions of nothing else, are computed at the point and read nothing."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,13 +11,34 @@ from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.table import Scalar, entry
 
-Map = tuple[int, ...]    # for each axis of a value its place in the space
+Map = tuple[int, ...]  # for each axis of a value its place in the space
 
 # One or two instructions each; what costs more is computed once and read.
-CHEAP = frozenset({
-    "add", "sub", "mul", "neg", "abs", "minimum", "maximum", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "select",
-    "to_f32", "to_f64", "to_i64", "to_bool",
-})
+CHEAP = frozenset(
+    {
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "abs",
+        "minimum",
+        "maximum",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "and",
+        "or",
+        "not",
+        "select",
+        "to_f32",
+        "to_f64",
+        "to_i64",
+        "to_bool",
+    }
+)
 MOST_FREE_OPS = 8
 
 
@@ -40,7 +62,7 @@ class Accesses:
 
     def __init__(self) -> None:
         self.definitions: dict[Value, Op] = {}
-        self.free_ops: dict[Value, int] = {}    # values with axes that read nothing, and how many operations an element takes
+        self.free_ops: dict[Value, int] = {}  # values with axes that read nothing, and how many operations an element takes
 
     def define(self, op: Op) -> None:
         self.definitions.update((result, op) for result in op.results)

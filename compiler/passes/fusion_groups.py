@@ -5,6 +5,7 @@ same point of the same space; if there is none, the last group that reads what i
 behind the group moves up before it; where some of that depends on the group itself, it can't join. When it has joined one group, groups
 that make its other operands are drawn in, if what stands between doesn't mind. A group has one contraction at the most.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from shapescript.compiler.passes.fusion_access import Access, Accesses, identity
 from shapescript.compiler.passes.symbols import mentions, rows_bound
 
 MOST_MEMBERS = 64
-MOST_SHARERS = 2    # groups tried that only read the same
+MOST_SHARERS = 2  # groups tried that only read the same
 
 
 @dataclass(eq=False)
@@ -91,7 +92,7 @@ class Schedule:
         if before:
             start = self.position[group]
             moved = set(before)
-            rest = [other for other in self.groups[start + 1:] if other not in moved]
+            rest = [other for other in self.groups[start + 1 :] if other not in moved]
             self._reorder(start, [*before, group, *rest])
         self._take(new, group)
         return True
@@ -103,13 +104,13 @@ class Schedule:
             return
         start, end = self.position[other], self.position[group]
         after: set[Group] = {other}
-        for between in self.groups[start + 1:end]:
+        for between in self.groups[start + 1 : end]:
             if between.inputs & after:
                 after.add(between)
         if group.inputs & (after - {other}):
             return
-        window = self.groups[start + 1:end]
-        self._reorder(start, [*(g for g in window if g not in after), group, *(g for g in window if g in after), *self.groups[end + 1:]])
+        window = self.groups[start + 1 : end]
+        self._reorder(start, [*(g for g in window if g not in after), group, *(g for g in window if g in after), *self.groups[end + 1 :]])
         del self.position[other]
         has_contraction = group.contraction is not None
         group.ops = [*group.ops[:has_contraction], *other.ops, *group.ops[has_contraction:]]
@@ -129,7 +130,7 @@ class Schedule:
         """The groups scheduled behind `group` that those needed are or need, in order; None where one needs the group."""
         wanted = set(needed)
         found: list[Group] = []
-        for other in reversed(self.groups[self.position[group] + 1:]):
+        for other in reversed(self.groups[self.position[group] + 1 :]):
             if other in wanted:
                 if group in other.inputs:
                     return None

@@ -4,6 +4,7 @@ The derivative of tanh, 1 - y*y, depends on the forward pass alone; computed the
 though y is kept anyway. A gate `y > 0` may be the better thing to keep: a byte instead of y's four, where y is needed for nothing else.
 So the two ways are compared: passes over memory first, then bytes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from shapescript.compiler.passes.fusion_access import Accesses, identity, point_
 from shapescript.compiler.passes.fusion_groups import MOST_MEMBERS, Group
 from shapescript.compiler.passes.fusion_uses import Uses
 
-Traffic = tuple[int, int]    # passes, bytes an element
+Traffic = tuple[int, int]  # passes, bytes an element
 
 
 def sink(groups: Sequence[Group], uses: Uses) -> None:

@@ -1,4 +1,5 @@
 """Who reads what, once operations are in groups: a broadcast that every reader sees through has no reader left, and is dead."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +10,7 @@ from shapescript.compiler.ops.table import entry
 from shapescript.compiler.passes.fusion_access import Accesses, is_elementwise, is_register, point_reads
 from shapescript.compiler.passes.fusion_groups import Group
 
-Reader = tuple[Group, Op] | None    # None: the block yields it
+Reader = tuple[Group, Op] | None  # None: the block yields it
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Uses:
         """What the operation reads, through broadcasts and transposes where it is fused."""
         if is_elementwise(op):
             yield from (access.source for access in point_reads(op, self.accesses))
-            yield from filter(is_register, op.operands)    # constants are no reads, but an operation left as it is has them as operands
+            yield from filter(is_register, op.operands)  # constants are no reads, but an operation left as it is has them as operands
         else:
             yield from op.operands
             for region in op.regions:

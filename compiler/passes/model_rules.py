@@ -1,4 +1,5 @@
 """Local rewriting of operations on models and modes: a part of what was just put together is that part; evaluation drops nothing out."""
+
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op, Value
@@ -30,7 +31,7 @@ def _replaced_part(op: Op, definitions: Definitions, b: Builder) -> Value | None
     if path == new:
         return before.operands[1]
     if path.startswith(new + "."):
-        return b.op(op.name, before.operands[1], path=path[len(new) + 1:])
+        return b.op(op.name, before.operands[1], path=path[len(new) + 1 :])
     return None if new.startswith(path + ".") else b.op(op.name, before.operands[0], path=path)
 
 
@@ -44,8 +45,10 @@ def _repacked(op: Op, definitions: Definitions, b: Builder) -> Value | None:
         return None
     names = [leaf.name for leaf in sorted_leaves(op.attributes["model"])]
     whole = first.operands[0]
-    same = all(source is not None and source.name == "leaf" and source.operands[0] is whole and source.attributes["path"] == name
-               for source, name in zip(sources, names, strict=True))
+    same = all(
+        source is not None and source.name == "leaf" and source.operands[0] is whole and source.attributes["path"] == name
+        for source, name in zip(sources, names, strict=True)
+    )
     return whole if same else None
 
 

@@ -1,4 +1,5 @@
 """What is read after a point of the program: by later operations of the block, of the blocks around it, or by the next turn of a loop."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from shapescript.compiler.ir.nodes import Block, Op, Value, free_values
 from shapescript.compiler.ops.storage import Place, Places
 
-ALWAYS = 1 << 62    # the position of a read that never lies behind
+ALWAYS = 1 << 62  # the position of a read that never lies behind
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 """The pipeline: one list of named steps from a checked module to what an engine gets."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -4,6 +4,7 @@ A value is computed at the place where it ends, and needs no move there, whereve
 model that it is packed into, a result in the caller's array, a loop's next value in the loop's storage. All other storages are slots, which
 values whose lives don't overlap share.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from shapescript.compiler.ops.locations import (
 from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, packed_in_place, places
 from shapescript.compiler.ops.table import Control, Scalar, entry
 
-VECTOR, SHORT_ROW = 16, 64    # elements
+VECTOR, SHORT_ROW = 16, 64  # elements
 
 
 def plan_memory(function: Function) -> Plan:
@@ -86,8 +87,8 @@ class _Slot:
 class _Planner:
     places: Mapping[Value, Place]
     roots: dict[Value, Location] = field(default_factory=dict)
-    packed: dict[Value, tuple[Value, int]] = field(default_factory=dict)    # the model that a storage is part of, and where
-    ends: dict[Value, Place] = field(default_factory=dict)    # for a storage that is another one at its block's end: that place
+    packed: dict[Value, tuple[Value, int]] = field(default_factory=dict)  # the model that a storage is part of, and where
+    ends: dict[Value, Place] = field(default_factory=dict)  # for a storage that is another one at its block's end: that place
     slots: dict[Block, tuple[tuple[int, Size], ...]] = field(default_factory=dict)
     lying: dict[Value, list[Value]] = field(default_factory=dict)
     count: int = 0
@@ -142,14 +143,15 @@ class _Planner:
 
     # ---- values computed where they end
 
-    def _to_targets(self, block: Block, lives: _Lives, starts: dict[Value, int], targets: Sequence[Location | None],
-                    homes_: Sequence[Place | None]) -> None:
+    def _to_targets(
+        self, block: Block, lives: _Lives, starts: dict[Value, int], targets: Sequence[Location | None], homes_: Sequence[Place | None]
+    ) -> None:
         for value, target, home in zip(block.yields, targets, homes_, strict=True):
             root = self._movable(value, starts)
             if root is None or target is None:
                 continue
             if isinstance(target.storage, ParameterStorage) and _may_fail_after(block, starts[root]):
-                continue    # what fails leaves arguments as they are
+                continue  # what fails leaves arguments as they are
             if home is None or self._is_unread(home, block, lives, starts[root]):
                 self.roots[root] = target
                 if home is not None:
@@ -237,7 +239,7 @@ class _Planner:
                 outer = zip(op.results, homes(op), strict=True)
                 self.plan(region, targets, [None if home in (OWN, branch) else self.places.get(value) for value, home in outer])
             return
-        carried = op.operands[LOOPS[op.name]:]
+        carried = op.operands[LOOPS[op.name] :]
         stored = [self.places.get(value) for value in carried]
         targets = [None if place is None else self.location(value) for value, place in zip(carried, stored, strict=True)]
         for region in op.regions:
@@ -266,7 +268,7 @@ class _Lives:
 
 
 def _may_fail_after(block: Block, index: int) -> bool:
-    return any(entry(op.name).ordered for op in block.ops[index + 1:])
+    return any(entry(op.name).ordered for op in block.ops[index + 1 :])
 
 
 def _covers(large: Size, small: Size) -> bool:

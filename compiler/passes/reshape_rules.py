@@ -3,6 +3,7 @@
 `linear` over `[..s I]` reshapes to `[s I]`, multiplies, and reshapes back. Here the product takes the axes of `s` one by one instead, and
 what follows it is in the product's own space, where it can be fused. Elements and the order of sums stay: merged axes follow each other.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ def segments(before: Axes, behind: Axes) -> tuple[Segment, ...] | None:
 def _smallest(before: Axes, behind: Axes) -> tuple[int, int] | None:
     steps = [(i, j) for i in range(len(before) + 1) for j in range(len(behind) + 1) if i or j]
     ordered = sorted(steps, key=lambda step: (step != (1, 1), sum(step)))
-    return next((step for step in ordered if product(before[:step[0]]) == product(behind[:step[1]])), None)
+    return next((step for step in ordered if product(before[: step[0]]) == product(behind[: step[1]])), None)
 
 
 def _reshape_of(value: Value, definitions: Definitions) -> Op | None:
@@ -71,6 +72,7 @@ def _two_reshapes(op: Op, definitions: Definitions, b: Builder) -> Value | None:
 
 
 # ---- elementwise
+
 
 def _elementwise(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     if not (isinstance(entry(op.name).lowering, Scalar) or op.name == "dropout") or is_register(op.result):
@@ -164,6 +166,7 @@ def _single(op: Op | None) -> tuple[Segment, ...] | None:
 
 
 # ---- sums
+
 
 def _reduction(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     """Over whole segments; max, min and their indices over single axes that the reshape keeps."""

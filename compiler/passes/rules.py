@@ -3,6 +3,7 @@
 Bits are kept (docs/exactness.md, rule 4): no x*0, no x+0 (it changes -0), no reassociation, no division turned into multiplication but by
 a power of two. x*1, x/1, x-0 and x+(-0) are x.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ _CONVERSIONS = {f"to_{element.value}": element for element in Element}
 
 
 # ---- arithmetic
+
 
 def constant(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     return fold(op, definitions, b)
@@ -86,6 +88,7 @@ def _same_along_axes(op: Op, definitions: Definitions, b: Builder) -> Value | No
 
 
 # ---- axes
+
 
 def _axes_as_before(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     """A transpose, reshape, broadcast or sum that changes nothing."""
@@ -166,6 +169,15 @@ def _summed(letters: Sequence[int], op: Op) -> list[int]:
 
 
 RULES: tuple[Rule, ...] = (
-    constant, _neutral, _division_by_power_of_two, _undone, _chosen, _same_along_axes,
-    _axes_as_before, _twice, _moved_broadcast, _transposed_sum, _transposed_operand,
+    constant,
+    _neutral,
+    _division_by_power_of_two,
+    _undone,
+    _chosen,
+    _same_along_axes,
+    _axes_as_before,
+    _twice,
+    _moved_broadcast,
+    _transposed_sum,
+    _transposed_operand,
 )

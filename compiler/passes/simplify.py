@@ -6,6 +6,7 @@ it moves before the loop, but for broadcasts and `iota` with axes, which cost no
 Walks are repeated until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a check of what has been
 checked already.
 """
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
@@ -24,7 +25,7 @@ from shapescript.compiler.passes.single_use import rewrite_single_uses
 from shapescript.compiler.passes.symbols import attribute_key, mentions, rows_bound
 
 MOST_WALKS = 10
-MOST_REWRITES = 30    # of what one operation became: far beyond what the rules need, and an end if two of them undid each other
+MOST_REWRITES = 30  # of what one operation became: far beyond what the rules need, and an end if two of them undid each other
 FREE_WHEN_FUSED = ("broadcast", "iota")
 
 

@@ -1,4 +1,5 @@
 """Rewriting that pays only where a value has one use: the operation that made it then has nothing to make."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -4,6 +4,7 @@ What an operation says is kept; its values are made anew with the sizes of this 
 of a batch, of a dataset) gets a fresh symbol each time its code is inlined. Calls nest to any depth without recursion here: frames of
 callees lie on an explicit stack, and only regions are entered by recursion.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -20,8 +21,8 @@ from shapescript.compiler.passes.dead import drop_dead_views
 from shapescript.compiler.passes.symbols import bind, substitute_attribute, substitute_type
 
 STAGE = "specialise"
-MAX_REGION_DEPTH = 100    # of nested loops and conditions after inlining: what follows recurses once a level
-MAX_OPERATIONS = 200_000    # of one entry with all that it calls: functions that call others twice multiply
+MAX_REGION_DEPTH = 100  # of nested loops and conditions after inlining: what follows recurses once a level
+MAX_OPERATIONS = 200_000  # of one entry with all that it calls: functions that call others twice multiply
 
 
 @dataclass

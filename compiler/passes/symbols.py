@@ -1,4 +1,5 @@
 """Sizes in the place of symbols, in every kind of thing that an operation's attributes and types hold."""
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Set

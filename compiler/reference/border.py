@@ -1,10 +1,12 @@
 """Values as they cross to the host and back (ops/protocol.py says how), and the end of a call: results and changed arguments."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, OrderedType, TensorType, Type
@@ -49,6 +51,7 @@ def bind_rows(type_: DatasetType, dataset: Any, sizes: dict[Symbol, int]) -> Non
 
 # ---- the end of a call
 
+
 def owned(type_: Type, value: Any) -> Any:
     """A result in memory of its own. NaNs of tensors become the canonical one: sign and payload are not exact."""
     match type_:
@@ -90,5 +93,3 @@ def overwrite(type_: Type, argument: Any, value: Any) -> None:
             np.copyto(argument.second, value.second)
             argument.block[0] = value.block[0]
             argument.block[3:7] = value.block[3:7]
-
-

@@ -1,10 +1,12 @@
 """Cross entropy, as its entry in ops/classification.py defines it."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.numerics.summation import reduce_sum
 from shapescript.compiler.ops.build import result_type

@@ -1,10 +1,12 @@
 """Structured control flow."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ops.protocol import no_batches
 from shapescript.compiler.reference.data import rows_between

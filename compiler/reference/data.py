@@ -1,4 +1,5 @@
 """Handles and data: draws of a mode's stream, orders and fields of datasets, and what the host does."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.numerics.random import Domain, dropout_scale, dropout_threshold, order, stream_words
 from shapescript.compiler.ops.table import Host, entries
@@ -43,6 +45,7 @@ def _dropout(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 
 
 # ---- datasets
+
 
 @dataclass(frozen=True)
 class Ordered:

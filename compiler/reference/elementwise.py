@@ -1,4 +1,5 @@
 """Operations element by element: the table's scalar expressions, index kernels, host numbers."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.numerics.elementary import division_fails, floor_divide, modulo
@@ -51,6 +53,7 @@ def _iota(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 
 
 # ---- host numbers
+
 
 @cache
 def _integer_division(name: str) -> tuple[Expr, Expr]:

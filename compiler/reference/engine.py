@@ -1,4 +1,5 @@
 """The reference engine: a function, evaluated operation by operation."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

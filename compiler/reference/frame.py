@@ -1,4 +1,5 @@
 """One run of a function: its values and sizes, and the loop over a block's operations."""
+
 from __future__ import annotations
 
 import time
@@ -23,10 +24,12 @@ HANDLERS: dict[str, Handler] = {}
 
 def handles(*names: str) -> Callable[[Handler], Handler]:
     """Enters a function as the handler of operations."""
+
     def enter(handler: Handler) -> Handler:
         for name in names:
             HANDLERS[name] = handler
         return handler
+
     return enter
 
 
@@ -78,4 +81,3 @@ class Frame:
         if time.monotonic() >= self._poll_at:
             self.host.poll()
             self._poll_at = time.monotonic() + POLL_SECONDS
-

@@ -1,10 +1,12 @@
 """What the fusion pass makes: a region of elementwise operations, evaluated on whole arrays broadcast over the space."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array

@@ -1,4 +1,5 @@
 """Models as flat buffers, and views of their tensors."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.compiler.ir.flat import ALIGNMENT, flat_layout
 from shapescript.compiler.ir.types import Element, ModelType
 from shapescript.compiler.ops.protocol import Bytes

@@ -1,10 +1,12 @@
 """Models, and what is done to whole gradients."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import ModelType
 from shapescript.compiler.numerics.summation import block_tree, reduce_sum
@@ -20,6 +22,7 @@ def layout_of(value: Value, frame: Frame) -> Layout:
 
 
 # ---- models and their parts
+
 
 @handles("leaf")
 def _leaf(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
@@ -60,6 +63,7 @@ def _same(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 
 
 # ---- gradients
+
 
 def sum_of_squares(tensor: Array) -> Array:
     """In f64, where the square of an f32 is exact."""

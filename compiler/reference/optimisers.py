@@ -1,4 +1,5 @@
 """Optimisers: their state and their updates."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -6,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.numerics.elementary import power_of_step
 from shapescript.compiler.ops.protocol import OptimiserState

@@ -1,4 +1,5 @@
 """Reductions, in the order that docs/exactness.md defines."""
+
 from __future__ import annotations
 
 import math
@@ -7,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.numerics.elementary import maximum, minimum
 from shapescript.compiler.numerics.evaluation import DTYPES

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics.evaluation import evaluate, evaluate_all
 from shapescript.compiler.numerics.fma import fma, fma_of_widened
 from shapescript.compiler.numerics.summation import BLOCK, block_tree

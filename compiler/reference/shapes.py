@@ -1,4 +1,5 @@
 """Operations that move elements: broadcast, transpose, reshape; and contractions, which are brought to one form by moving."""
+
 from __future__ import annotations
 
 import math
@@ -6,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array

@@ -1,7 +1,7 @@
 """The standard library, shipped as ShapeScript source: where its modules are.
 
-    shapescript.std.names()      # ("fit", "nn", …)
-    shapescript.std.path("fit")  # the file that `import shapescript.std.fit` reads
+shapescript.std.names()      # ("fit", "nn", …)
+shapescript.std.path("fit")  # the file that `import shapescript.std.fit` reads
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def path(name: str) -> Path:
     """
     known = names()
     if name not in known:
-        raise ArgumentValueError("R1004", f"no module {name!r} in the standard library ({', '.join(known)}){did_you_mean(str(name), known)}")
+        raise ArgumentValueError(
+            "R1004", f"no module {name!r} in the standard library ({', '.join(known)}){did_you_mean(str(name), known)}"
+        )
     return _folder() / f"{name}.ss"
 
 

@@ -1,4 +1,5 @@
 """Checked modules built by hand: what the checker makes of `examples/train_mlp.ss` and smaller programs."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -57,15 +58,23 @@ def stack_type(width: Size, depth: Size) -> ModelType:
     return ModelType("Stack", "main", (width, depth), (Member("blocks", ListType(linear_type(width, width), depth)),))
 
 
-def function(name: str, parameters: Sequence[Value], builder: Builder, results: Sequence[Value], changed: Sequence[Value] = (),
-             mutable: Sequence[Value] = (), dims: Sequence[Symbol] = ()) -> Function:
+def function(
+    name: str,
+    parameters: Sequence[Value],
+    builder: Builder,
+    results: Sequence[Value],
+    changed: Sequence[Value] = (),
+    mutable: Sequence[Value] = (),
+    dims: Sequence[Symbol] = (),
+) -> Function:
     """`changed` are the last values of the `mutable` parameters."""
     flags = tuple(value in mutable for value in parameters)
     return Function(name, tuple(dims), builder.block(parameters, [*results, *changed]), flags, len(results), at(1))
 
 
-def call(b: Builder, callee: str, operands: Sequence[Value], types: Sequence[Type],
-         sizes: Sequence[tuple[Symbol, Size]] = ()) -> tuple[Value, ...]:
+def call(
+    b: Builder, callee: str, operands: Sequence[Value], types: Sequence[Type], sizes: Sequence[tuple[Symbol, Size]] = ()
+) -> tuple[Value, ...]:
     return b.emit("call", *operands, callee=callee, sizes=tuple(sizes), types=tuple(types))
 
 

@@ -1,4 +1,5 @@
 """Golden files: `golden("name", text)` compares with golden/name.txt; `pytest --update-golden` writes them, to be read before a commit."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -26,4 +27,5 @@ def golden(request: pytest.FixtureRequest) -> Golden:
             pytest.fail(f"{path} is missing; `pytest --update-golden` writes it")
         else:
             assert path.read_text("utf-8") == text
+
     return compare

@@ -1,4 +1,5 @@
 """Builds functions of the IR by hand and runs them in the reference evaluator."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -6,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
 from shapescript.compiler.diagnostics.model import Source, Span
 from shapescript.compiler.ir.nodes import Function, Op, Value
 from shapescript.compiler.ir.sizes import Size, dim, fresh, number, of
@@ -91,6 +93,7 @@ def mode(kind: int, seed: int = 0, draws: int = 0) -> SimpleNamespace:
 
 
 # ---- models
+
 
 def linear(inputs: Size, outputs: Size) -> ModelType:
     members = (Member("weight", TensorType(Element.F32, (outputs, inputs))), Member("bias", TensorType(Element.F32, (outputs,))))

@@ -1,4 +1,5 @@
 """Builds gradients by hand and runs them in the reference evaluator."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -50,4 +51,4 @@ class Gradient:
 
     def at(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         value, found = Evaluator(self.function).run([x], RecordingHost())
-        return value, np.asarray(found)    # type: ignore[return-value]
+        return value, np.asarray(found)  # type: ignore[return-value]

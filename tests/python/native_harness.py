@@ -1,4 +1,5 @@
 """Runs functions in native code, for this machine and for x86-64-v3, and in the reference evaluator, and compares bytes."""
+
 from __future__ import annotations
 
 import copy
@@ -89,8 +90,12 @@ def outcome(run: Callable[..., Sequence[Any]], arguments: Sequence[Any], host_: 
     return results, [bytes_of(argument) for argument in arguments], host_.calls
 
 
-def assert_same(function: Function, calls: Sequence[Sequence[Any]], make_host: Callable[[], NotingHost] = NotingHost,
-                targets: Sequence[Target] = TARGETS) -> list[Any]:
+def assert_same(
+    function: Function,
+    calls: Sequence[Sequence[Any]],
+    make_host: Callable[[], NotingHost] = NotingHost,
+    targets: Sequence[Target] = TARGETS,
+) -> list[Any]:
     """Each call does the same in native code and in the reference evaluator; one compilation serves all calls. Gives the outcomes."""
     compiled, evaluator = natives(function, targets), Evaluator(function)
     outcomes = []

@@ -1,5 +1,6 @@
 """Programs made at random: assignments, loops and conditions over tensors, models, optimisers and numbers, to find storage that is
 overwritten too early."""
+
 from __future__ import annotations
 
 import random
@@ -18,7 +19,7 @@ MODEL = mlp(2, 3, 2)
 OPTIMISER = OptimiserType("AdamW", MODEL)
 I64 = Element.I64
 
-Names = dict[str, Value]    # t0, t1, ... are tensors, m0, ... models, o0, ... optimisers, k0, ... numbers
+Names = dict[str, Value]  # t0, t1, ... are tensors, m0, ... models, o0, ... optimisers, k0, ... numbers
 
 
 def random_program(seed: int) -> Function:
@@ -31,6 +32,7 @@ def random_program(seed: int) -> Function:
         _Writer(rng, b, names, 0).statements()
         results = [rng.choice(sorted(names)) for _ in range(3)]
         return [*(names[result] for result in results), names["t0"], names["m0"], names["o0"]]
+
     return function_of([TENSOR, TENSOR, MODEL, MODEL, OPTIMISER, INT], build, mutable=(0, 2, 4))
 
 

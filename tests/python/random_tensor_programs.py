@@ -1,4 +1,5 @@
 """Random functions of tensors over the axes b and n: elementwise work, moved axes, sums and products, for passes that keep bits."""
+
 from __future__ import annotations
 
 import random
@@ -15,8 +16,25 @@ B, N, D = of(fresh("b")), of(fresh("n")), number(4)
 SHAPES: list[tuple[Size, ...]] = [(B, N, D), (B * N, D), (B, D), (D,), (N, D), (B, N), (D, D), (B, D, N), (D, B)]
 UNARY = ("neg", "tanh", "relu", "abs", "exp", "sigmoid")
 BINARY = ("add", "sub", "mul", "div", "minimum", "maximum")
-KINDS = ["unary", "unary", "binary", "binary", "binary", "spread", "spread", "transpose", "reshape", "sum", "contraction", "contraction",
-         "select", "dropout", "constant", "loop", "twice"]
+KINDS = [
+    "unary",
+    "unary",
+    "binary",
+    "binary",
+    "binary",
+    "spread",
+    "spread",
+    "transpose",
+    "reshape",
+    "sum",
+    "contraction",
+    "contraction",
+    "select",
+    "dropout",
+    "constant",
+    "loop",
+    "twice",
+]
 
 
 class TensorWriter:
@@ -88,7 +106,7 @@ class TensorWriter:
         rank = result_type(x).rank
         positions = tuple(place for place in range(rank) if self.random.random() < 0.5)
         if positions:
-            values.append(b.op(self.random.choice(("sum", "mean")) , x, positions=positions))
+            values.append(b.op(self.random.choice(("sum", "mean")), x, positions=positions))
             if len(positions) == 1:
                 values.append(b.op("max", x, positions=positions))
 
@@ -125,6 +143,7 @@ class TensorWriter:
             for _ in range(self.random.randint(4, 14)):
                 self.operation(b, values)
             return values[-2:]
+
         return function_of(types, build)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from shapescript.runtime.arrays import Array, ElementType
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.layout import Layout, Leaf, Start

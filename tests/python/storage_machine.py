@@ -1,5 +1,6 @@
 """Executes a function the way ops/storage.py allows an engine to: values are read where they lie at the moment of use, so what was
 overwritten too early shows as a wrong number."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ class Machine:
         self.block(body)
         results = [self.get(value) for value in body.yields[: self.function.results]]
         changed = [value for value, mutable in zip(body.parameters, self.function.mutable, strict=True) if mutable]
-        self.move(body.yields[self.function.results:], [self.places.get(value) for value in changed], changed)
+        self.move(body.yields[self.function.results :], [self.places.get(value) for value in changed], changed)
         return results
 
     # ---- values
@@ -128,15 +129,15 @@ class Machine:
     def enter(self, op: Op, block: Block, own: Sequence[Any] = ()) -> None:
         for value, content in zip(block.parameters, own, strict=False):
             self.put(value, content)
-        for operand, parameter in zip(op.operands[LOOPS[op.name]:], block.parameters[len(own):], strict=True):
+        for operand, parameter in zip(op.operands[LOOPS[op.name] :], block.parameters[len(own) :], strict=True):
             if not is_stored(parameter):
                 self.registers[parameter] = self.registers[operand]
 
     def turn(self, op: Op, own: Sequence[Any]) -> None:
         body = op.regions[-1]
-        carried = op.operands[LOOPS[op.name]:]
+        carried = op.operands[LOOPS[op.name] :]
         self.block(body)
-        self.move(body.yields, [self.places.get(value) for value in carried], body.parameters[len(own):])
+        self.move(body.yields, [self.places.get(value) for value in carried], body.parameters[len(own) :])
 
     def leave(self, op: Op, own: int) -> None:
         for result, parameter in zip(op.results, op.regions[-1].parameters[own:], strict=True):

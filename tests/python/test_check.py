@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import EXAMPLES, PROGRAMS, ROOT, expected
+
 from shapescript.compiler.check.checker import check_file, check_source
 from shapescript.compiler.diagnostics.render import render_text
 from shapescript.compiler.ir.printer import print_module
@@ -64,7 +65,8 @@ def test_layers_of_equal_dims_are_sound() -> None:
 
 
 def test_new_axis_name_is_the_same_in_the_whole_function() -> None:
-    text = "fn f(q: [b n D], v: [b n D]) -> [b n D]:\n    s = einsum(q, q: b n D, b m D -> b n m)\n    return einsum(s, v: b n m, b m D -> b n D)\n"
+    text = "fn f(q: [b n D], v: [b n D]) -> [b n D]:\n    s = einsum(q, q: b n D, b m D -> b n m)\n"
+    text += "    return einsum(s, v: b n m, b m D -> b n D)\n"
     assert "contraction" in body(text, "dim D = 4\n")
 
 
@@ -85,7 +87,8 @@ def test_dim_overrides_come_before_checking() -> None:
 
 
 def test_early_return_continues_in_the_other_branch() -> None:
-    text = "fn f(x: int) -> int:\n    mut y = x\n    if x > 0:\n        return 1\n    elif x < -3:\n        y = 2\n    y = y + 1\n    return y\n"
+    text = "fn f(x: int) -> int:\n    mut y = x\n    if x > 0:\n        return 1\n    elif x < -3:\n        y = 2\n"
+    text += "    y = y + 1\n    return y\n"
     assert body(text).count("if(") == 2
 
 

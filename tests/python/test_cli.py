@@ -230,10 +230,10 @@ def test_a_bad_data_file(here: Path, capsys: pytest.CaptureFixture[str], content
 
 
 def test_a_checkpoint_that_is_not_there_and_a_folder_that_cannot_be_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    load = "dim D = 3\n\nmodel M:\n    w: [D] = ones\n\nfn main():\n    m = load(\"none.pt\", m=M)\n    print(sum(m.w, over=D))\n"
+    load = 'dim D = 3\n\nmodel M:\n    w: [D] = ones\n\nfn main():\n    m = load("none.pt", m=M)\n    print(sum(m.w, over=D))\n'
     assert run(here, load) == 1
     assert "error[R1301]: none.pt" in capsys.readouterr().err
-    save = "model M:\n    w: [3] = ones\n\nfn main():\n    save(\"none/m.pt\", m=M(seed=1))\n"
+    save = 'model M:\n    w: [3] = ones\n\nfn main():\n    save("none/m.pt", m=M(seed=1))\n'
     assert run(here, save) == 1
     assert "error[R1304]" in capsys.readouterr().err
 

@@ -1,4 +1,5 @@
 """The storage discipline: random programs give the same whether values are immutable or overwritten as ops/storage.py allows."""
+
 from __future__ import annotations
 
 import random
@@ -37,12 +38,16 @@ def count(function: Function, name: str = "copy") -> int:
 
 def random_model(seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
-    tensors = {f"{part}.{name}": generator.normal(0, 1, (2, 2) if name == "weight" else 2).astype(np.float32)
-               for part in ("one", "two") for name in ("bias", "weight")}
+    tensors = {
+        f"{part}.{name}": generator.normal(0, 1, (2, 2) if name == "weight" else 2).astype(np.float32)
+        for part in ("one", "two")
+        for name in ("bias", "weight")
+    }
     return flat_model(PAIR, tensors)
 
 
 # ---- random programs
+
 
 class Writer:
     """Writes operations on whatever values are at hand, of every kind that lies somewhere."""
@@ -119,11 +124,13 @@ class Writer:
 
     def function(self) -> Function:
         """fn (mut a: Pair, b: Pair, mut v: [2], s: []) -> (Pair, [2])"""
+
         def build(b: Builder, *parameters: Value) -> list[Value]:
             values = [*parameters, b.op("submodel", parameters[1], path="one"), b.op("leaf", parameters[0], path="two.weight")]
             for _ in range(self.random.randint(2, 8)):
                 self.operation(b, values, depth=2)
             return [self.any(values, PAIR), self.any(values, VECTOR), self.any(values, PAIR), self.any(values, VECTOR)]
+
         return function_of([PAIR, PAIR, VECTOR, SCALAR], build, mutable=(0, 2))
 
 
@@ -147,9 +154,11 @@ def test_random_programs(first: int) -> None:
 
 # ---- what costs a copy, and what doesn't
 
+
 def test_a_chain_of_changes_happens_in_place() -> None:
     def build(b: Builder, m: Value, s: Value) -> list[Value]:
         return [b.op("scale_model", b.op("scale_model", m, s), s)]
+
     function = copied([PAIR, SCALAR], build, mutable=[0])
     assert count(function) == 0
     assert {place.root for value, place in places(function).items() if value.type == PAIR} == {function.body.parameters[0]}
@@ -164,6 +173,7 @@ def test_a_part_of_a_mut_model_changes_where_it_lies() -> None:
     def build(b: Builder, m: Value, s: Value) -> list[Value]:
         part = b.op("scale_model", b.op("submodel", m, path="two"), s)
         return [b.op("replace_submodel", m, part, path="two")]
+
     machine = Machine(copied([PAIR, SCALAR], build, mutable=[0]))
     given = arguments()
     machine.run([given[0], given[3]])
@@ -175,6 +185,7 @@ def test_a_part_that_is_read_later_is_copied() -> None:
         old = b.op("leaf", m, path="two.bias")
         part = b.op("scale_model", b.op("submodel", m, path="two"), s)
         return [b.op("add", old, old), b.op("replace_submodel", m, part, path="two")]
+
     assert count(copied([PAIR, SCALAR], build, mutable=[0])) == 1
 
 
@@ -189,6 +200,7 @@ def test_the_best_model_so_far_costs_one_copy_a_turn() -> None:
     def build(b: Builder, m: Value, s: Value) -> list[Value]:
         best, last = loop(b, [m, m], lambda c, best, now: [now, c.op("scale_model", now, s)])
         return [best, last]
+
     function = copied([PAIR, SCALAR], build, mutable=[0])
     machine = Machine(function)
     given = arguments()
@@ -210,6 +222,7 @@ def test_a_branch_that_changes_a_model_does_so_in_place() -> None:
         inner = Builder(SPAN)
         yes = inner.block([], [inner.op("scale_model", m, s)])
         return [*b.emit("if", b.op("gt", s, b.constant(0.0, Element.F32)), regions=[yes, Block((), (), (m,))])]
+
     function = copied([PAIR, SCALAR], build, mutable=[0])
     (if_,) = [op for op in walk(function.body) if op.name == "if"]
     assert count(function) == 0 and homes(if_) == (0,)
@@ -221,6 +234,7 @@ def test_a_branch_keeps_a_value_that_is_needed_behind_it() -> None:
         yes = inner.block([], [inner.op("scale_model", m, s)])
         (found,) = b.emit("if", b.op("gt", s, b.constant(0.0, Element.F32)), regions=[yes, Block((), (), (m,))])
         return [found, m]
+
     function = copied([PAIR, SCALAR], build, mutable=[0])
     (if_,) = [op for op in walk(function.body) if op.name == "if"]
     assert homes(if_) == (OWN,) and count(function) == 1
@@ -233,13 +247,14 @@ def test_a_condition_of_while_changes_nothing() -> None:
         again = test.op("gt", test.op("sum", test.op("mul", scaled, scaled), positions=(0,)), test.constant(0.01, Element.F32))
         regions = [test.block([seen], [again]), body.block([now], [body.op("scale_model", now, s)])]
         return [*b.emit("while", m, regions=regions)]
+
     function = copied([PAIR, SCALAR], build, mutable=[0])
     given = arguments()
     twin = function_of([PAIR, SCALAR], build, mutable=[0])
     Machine(function).run([given[0], given[3]])
     expected = arguments()
     Evaluator(twin).run([expected[0], expected[3]], RecordingHost())
-    assert bytes(given[0]) == bytes(expected[0]) and count(function) == 1    # type: ignore[call-overload]
+    assert bytes(given[0]) == bytes(expected[0]) and count(function) == 1  # type: ignore[call-overload]
 
 
 def test_gradients_are_packed_where_they_are_computed() -> None:
@@ -247,6 +262,7 @@ def test_gradients_are_packed_where_they_are_computed() -> None:
         one, two = b.op("add", v, v), b.op("mul", w, w)
         kept = b.op("exp", v)
         return [b.op("pack", one, two, model=LAYER), b.op("pack", kept, w, model=LAYER), b.op("neg", kept)]
+
     body = copied([VECTOR, SQUARE], build).body
     found = packed_in_place(body, places(Function("f", (), body, (False, False), 3)))
     assert {value: path for value, (_, path) in found.items()} == {body.ops[0].result: "bias", body.ops[1].result: "weight"}
@@ -256,7 +272,10 @@ def test_a_reshaped_gradient_is_packed_where_it_is_computed() -> None:
     def build(b: Builder, v: Value, w: Value) -> Value:
         flat = b.op("exp", b.op("reshape", w, axes=(number(4),)))
         return b.op("pack", b.op("neg", v), b.op("reshape", flat, axes=SQUARE.axes), model=LAYER)
+
     function = copied([VECTOR, SQUARE], build)
     found = packed_in_place(function.body, places(function))
     assert {next(op.name for op in function.body.ops if value in op.results): path for value, (_, path) in found.items()} == {
-        "neg": "bias", "exp": "weight"}
+        "neg": "bias",
+        "exp": "weight",
+    }

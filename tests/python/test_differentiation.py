@@ -1,4 +1,5 @@
 """Gradients of whole functions: models, gradients of gradients, the order of sums, what takes part and what is refused."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -50,16 +51,17 @@ def test_gradient_of_a_model_beside_pytorch() -> None:
     twins = {name: torch.from_numpy(value).requires_grad_() for name, value in tensors.items()}
     h = torch.tanh(torch.from_numpy(x) @ twins["hidden.weight"].T + twins["hidden.bias"])
     (h @ twins["output.weight"].T + twins["output.bias"]).sum().backward()
-    for name, found in tensors_of(SMALL, packed).items():    # type: ignore[arg-type]
+    for name, found in tensors_of(SMALL, packed).items():  # type: ignore[arg-type]
         np.testing.assert_allclose(found, twins[name].grad, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def test_leaves_without_a_contribution_get_zeros() -> None:
     def outputs_only(b: Builder, m: Value) -> Value:
         return b.op("leaf", m, path="output.bias")
+
     function = ready(function_of([SMALL], lambda b, m: gradient(b, m, outputs_only)))
     _, packed = Evaluator(function).run([flat_model(SMALL, random_tensors())], RecordingHost())
-    found = tensors_of(SMALL, packed)    # type: ignore[arg-type]
+    found = tensors_of(SMALL, packed)  # type: ignore[arg-type]
     assert (found["output.bias"] == 1).all() and all((found[name] == 0).all() for name in found if name != "output.bias")
 
 
@@ -83,10 +85,11 @@ def test_gradients_flow_through_packed_and_replaced_models() -> None:
         whole = b.op("replace_submodel", m, part, path="output")
         product = b.op("mul", b.op("leaf", whole, path="output.weight"), b.op("leaf", whole, path="output.weight"))
         return b.op("add", total(b, product), total(b, b.op("leaf", whole, path="hidden.weight")))
+
     function = ready(function_of([SMALL], lambda b, m: gradient(b, m, make)))
     tensors = random_tensors()
     _, packed = Evaluator(function).run([flat_model(SMALL, tensors)], RecordingHost())
-    found = tensors_of(SMALL, packed)    # type: ignore[arg-type]
+    found = tensors_of(SMALL, packed)  # type: ignore[arg-type]
     np.testing.assert_allclose(found["hidden.bias"], 2 * 4 * tensors["hidden.bias"] ** 3, rtol=1e-5)
     assert (found["hidden.weight"] == 1).all() and (found["output.weight"] == 0).all() and (found["output.bias"] == 0).all()
 
@@ -98,6 +101,7 @@ def test_gradient_of_a_gradient_of_a_model() -> None:
         _, inner = gradient(b, m, lambda c, inside: forward(c, inside, p))
         weight = b.op("leaf", inner, path="hidden.weight")
         return b.op("mul", weight, weight)
+
     function = function_of([SMALL, tensor(4, 3)], lambda b, m, p: gradient(b, m, lambda c, inside: outer(c, inside, p)))
     _, packed = Evaluator(ready(function)).run([flat_model(SMALL, tensors), x], RecordingHost())
     twins = {name: torch.from_numpy(value).requires_grad_() for name, value in tensors.items()}
@@ -105,17 +109,19 @@ def test_gradient_of_a_gradient_of_a_model() -> None:
     loss = (h @ twins["output.weight"].T + twins["output.bias"]).sum()
     (first,) = torch.autograd.grad(loss, twins["hidden.weight"], create_graph=True)
     (first * first).sum().backward()
-    for name, found in tensors_of(SMALL, packed).items():    # type: ignore[arg-type]
+    for name, found in tensors_of(SMALL, packed).items():  # type: ignore[arg-type]
         expected = twins[name].grad
         np.testing.assert_allclose(found, np.zeros_like(found) if expected is None else expected, rtol=2e-4, atol=1e-5, err_msg=name)
 
 
 # ---- the structure of what is made
 
+
 def test_adjoints_begin_with_the_first_contribution_in_reverse_program_order() -> None:
     def make(b: Builder, x: Value) -> Value:
         first, second, third = (b.op(name, x) for name in ("exp", "tanh", "neg"))
         return b.op("add", b.op("add", first, second), third)
+
     function = ready(function_of([tensor(4)], lambda b, x: gradient(b, x, make), hints=["x"]))
     text = print_function(function).splitlines()
     adds = [line.split(" = ")[1].split(" {")[0] for line in text if " = add(" in line]
@@ -135,10 +141,11 @@ def test_leaves_read_twice_add_up_in_the_order_of_their_uses() -> None:
     def apart(b: Builder, m: Value) -> Value:
         one, two, three = (b.op("leaf", m, path="w") for _ in range(3))
         return b.op("add", b.op("add", b.op("exp", three), b.op("tanh", one)), b.op("sigmoid", two))
+
     w = np.array([0.3, -1.7, 2.9], np.float32)
     functions = [ready(function_of([line], lambda b, m, make=make: gradient(b, m, make))) for make in (shared, apart)]
     one, two = (Evaluator(function).run([flat_model(line, {"w": w})], RecordingHost())[1] for function in functions)
-    assert one.tobytes() == two.tobytes()    # type: ignore[attr-defined]
+    assert one.tobytes() == two.tobytes()  # type: ignore[attr-defined]
 
 
 def test_only_what_matters_gets_an_adjoint() -> None:
@@ -148,6 +155,7 @@ def test_only_what_matters_gets_an_adjoint() -> None:
         b.op("exp", p)
         product = b.op("contraction", q, p, left=(0, 1), right=(2, 1), out=(0, 2))
         return b.op("mul", product, b.op("stop_gradient", b.op("tanh", product)))
+
     function = ready(function_of([x, data], lambda b, p, q: gradient(b, p, lambda c, inside: make(c, inside, q))))
     made = [op.name for op in walk(function.body)]
     assert made.count("contraction") == 2, "one of the program, one for p; none for q"
@@ -168,6 +176,7 @@ def test_adjoints_have_the_place_of_their_operation() -> None:
             y = b.op("exp", x)
         with b.at(at(6)):
             return b.op("tanh", y)
+
     function = ready(function_of([tensor(4)], lambda b, x: gradient(b, x, make)))
     places = {op.name: op.span for op in reversed([*walk(function.body)])}
     spans = [op.span for op in walk(function.body)]
@@ -191,6 +200,7 @@ def test_inactive_control_flow_stays() -> None:
         inner, i, h = Builder(SPAN), Value(INT, "i"), Value(INT, "h")
         (count,) = b.emit("for_range", n, n, n, regions=[inner.block([i, h], [inner.op("add", h, i)])])
         return b.op("mul", x, b.spread(b.convert(count, Element.F32), result_type(x)))
+
     function = ready(function_of([tensor(4), INT], lambda b, x, n: gradient(b, x, lambda c, p: make(c, p, n))))
     value, found = Evaluator(function).run([np.ones(4, np.float32), 3], RecordingHost())
     assert value == 12.0 and (found == np.full(4, 3)).all()
@@ -215,6 +225,7 @@ fn descend(x: [n], steps: int, careful: bool) -> [n]:
 
 # ---- what is refused
 
+
 def errors(build: Callable[..., Sequence[Value]], *types: TensorType | ModelType) -> list[tuple[str, str]]:
     with pytest.raises(CompileError) as caught:
         differentiate(function_of(list(types), build, hints=["w"]))
@@ -226,6 +237,7 @@ def errors(build: Callable[..., Sequence[Value]], *types: TensorType | ModelType
 def test_operations_without_a_derivative_are_refused() -> None:
     def norm(b: Builder, m: Value) -> Value:
         return b.op("global_norm", m)
+
     ((code, message),) = errors(lambda b, m: gradient(b, m, norm), SMALL)
     assert code == "E0801" and "global_norm" in message and "`w`" in message
 
@@ -234,6 +246,7 @@ def test_an_operand_that_a_rule_gives_nothing_for_is_refused() -> None:
     def rate(b: Builder, x: Value) -> Value:
         kept_ = b.op("dropout", b.full(1.0, tensor(3)), x, b.constant(0, Element.I64), b.constant(0, Element.I64))
         return b.convert(total(b, kept_), Element.F64)
+
     ((code, message),) = errors(lambda b, x: gradient(b, x, rate), FLOAT)
     assert code == "E0801" and "dropout" in message
 

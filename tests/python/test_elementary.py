@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics import elementary
 from shapescript.compiler.numerics.evaluation import evaluate
 from shapescript.compiler.numerics.scalar import F32, F64, I32, I64, U32, Argument, Expr, Kind, KindError

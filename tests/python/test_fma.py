@@ -8,6 +8,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics.fma import fma
 
 Array = NDArray[Any]

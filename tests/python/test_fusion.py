@@ -1,4 +1,5 @@
 """Fusion: the same bits in fewer passes over memory, and the rules by which groups form."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -30,8 +31,13 @@ def fused(types: Sequence[Type], build: Callable[..., Value | Sequence[Value]]) 
     verify_function(found, infer)
     if all(isinstance(type_, TensorType) for type_ in types):
         generator = np.random.default_rng(0)
-        given = [np.asarray(generator.normal(0, 1, [axis.constant() for axis in type_.axes])).astype(np.float32)
-                 if type_.element is Element.F32 else 1 for type_ in types if isinstance(type_, TensorType)]
+        given = [
+            np.asarray(generator.normal(0, 1, [axis.constant() for axis in type_.axes])).astype(np.float32)
+            if type_.element is Element.F32
+            else 1
+            for type_ in types
+            if isinstance(type_, TensorType)
+        ]
         before, after = (Evaluator(f).run(given, RecordingHost()) for f in (function, found))
         assert [np.asarray(value).tobytes() for value in before] == [np.asarray(value).tobytes() for value in after]
     return found
@@ -77,9 +83,11 @@ def test_passes_of_a_training_step() -> None:
 
 # ---- kernels
 
+
 def test_a_chain_is_one_kernel_and_constants_are_inside() -> None:
     def build(b: Builder, x: Value) -> Value:
         return b.op("tanh", b.op("mul", b.op("add", x, b.full(0.5, X)), b.full(2.0, X)))
+
     function = fused([X], build)
     kernel = only(function, "kernel")
     assert names(function) == ["kernel"] and inside(kernel) == ["constant", "add", "constant", "mul", "tanh"]
@@ -90,15 +98,18 @@ def test_broadcasts_and_transposes_are_maps() -> None:
     def build(b: Builder, x: Value, bias: Value, y: Value) -> Value:
         spread = b.broadcast(bias, result_type(x).axes, (1,))
         return b.op("add", b.op("mul", x, spread), b.op("transpose", y, permutation=(1, 0)))
+
     kernel = only(fused([X, tensor(4), tensor(4, 3)], build), "kernel")
     assert kernel.attributes["maps"] == ((0, 1), (1,), (1, 0))
 
 
 def test_a_transposed_result_of_the_group_is_read_from_memory() -> None:
     """x + x.T of a square: the transposed element is another point, so it can't be computed at this one."""
+
     def build(b: Builder, x: Value) -> Value:
         y = b.op("exp", x)
         return b.op("add", y, b.op("transpose", y, permutation=(1, 0)))
+
     assert len(names(fused([tensor(4, 4)], build))) == 2
 
 
@@ -106,6 +117,7 @@ def test_what_is_read_elsewhere_is_a_result() -> None:
     def build(b: Builder, x: Value) -> list[Value]:
         y = b.op("exp", x)
         return [b.op("tanh", y), b.op("sum", y, positions=(0,))]
+
     kernel = only(fused([X], build), "kernel")
     assert len(kernel.results) == 2
 
@@ -124,6 +136,7 @@ def test_a_reduction_between_keeps_two_passes_apart() -> None:
         powers = b.op("exp", x)
         total = b.op("sum", powers, positions=(1,))
         return b.op("div", powers, b.broadcast(total, result_type(x).axes, (0,)))
+
     assert names(fused([X], build)) == ["exp", "sum", "kernel"]
 
 
@@ -137,6 +150,7 @@ def test_indices_and_masks_read_nothing() -> None:
         over = b.broadcast(mask, result_type(x).axes, (1, 2))
         hidden = b.full(float("-inf"), square)
         return [b.op("select", over, x, hidden), b.op("sum", b.op("select", over, y, hidden), positions=(0,))]
+
     function = fused([square, square], build)
     kernels = [op for op in function.body.ops if op.name == "kernel"]
     assert [[op.attributes["position"] for op in kernel.regions[0].ops if op.name == "iota"] for kernel in kernels] == [[1, 2], [1, 2]]
@@ -146,6 +160,7 @@ def test_indices_and_masks_read_nothing() -> None:
 def test_registers_are_operands_without_axes() -> None:
     def build(b: Builder, x: Value, s: Value) -> Value:
         return b.op("mul", x, b.spread(b.op("exp", s), result_type(x)))
+
     function = fused([X, SCALAR], build)
     assert only(function, "kernel").attributes["maps"] == ((0, 1), ())
     assert [op.name for op in function.body.ops] == ["exp", "kernel"], "arithmetic on registers stays outside"
@@ -153,25 +168,30 @@ def test_registers_are_operands_without_axes() -> None:
 
 def test_dropout_keeps_its_index() -> None:
     """In its own space the element's index is the point's; read transposed it is made before."""
+
     def dropped(b: Builder, x: Value, seed: Value) -> Value:
         return b.op("dropout", x, b.float_constant(0.5), seed, seed)
 
     def own(b: Builder, x: Value, seed: Value) -> Value:
         return b.op("tanh", dropped(b, x, seed))
+
     assert inside(only(fused([X, INT], own), "kernel")) == ["constant", "dropout", "tanh"]
 
     def turned(b: Builder, x: Value, seed: Value) -> Value:
         return b.op("tanh", b.op("transpose", dropped(b, x, seed), permutation=(1, 0)))
+
     assert names(fused([X, INT], turned)) == ["dropout", "kernel"]
 
 
 # ---- epilogues
+
 
 def test_bias_and_activation_are_an_epilogue() -> None:
     def build(b: Builder, x: Value, w: Value, bias: Value) -> list[Value]:
         y = product(b, x, w)
         h = b.op("relu", b.op("add", y, b.broadcast(bias, result_type(y).axes, (1,))))
         return [h, b.op("sum", y, positions=(0,))]
+
     op = only(fused([X, W, tensor(5)], build), "fused_contraction")
     assert inside(op) == ["add", "relu"] and op.attributes["maps"] == ((1,),)
     assert len(op.results) == 2, "the product itself is read too"
@@ -182,6 +202,7 @@ def test_an_operand_that_is_made_later_moves_before_the_product() -> None:
         y = product(b, x, w)
         total = b.op("sum", b.op("exp", z), positions=(0,))
         return b.op("add", y, b.broadcast(total, result_type(y).axes, (1,)))
+
     assert names(fused([X, W, tensor(2, 5)], build)) == ["exp", "sum", "fused_contraction"]
 
 
@@ -190,12 +211,14 @@ def test_an_operand_that_depends_on_the_product_is_no_part_of_its_epilogue() -> 
         y = product(b, x, w)
         total = b.op("sum", y, positions=(0,))
         return b.op("sub", y, b.broadcast(total, result_type(y).axes, (1,)))
+
     assert names(fused([X, W], build)) == ["contraction", "sum", "kernel"]
 
 
 def test_a_sum_of_two_products_is_the_epilogue_of_the_second() -> None:
     def build(b: Builder, x: Value, w: Value, v: Value) -> Value:
         return b.op("add", product(b, x, w), product(b, x, v))
+
     function = fused([X, W, W], build)
     assert names(function) == ["contraction", "fused_contraction"]
 
@@ -203,6 +226,7 @@ def test_a_sum_of_two_products_is_the_epilogue_of_the_second() -> None:
 def test_other_producers_are_drawn_into_the_epilogue() -> None:
     def build(b: Builder, x: Value, w: Value, z: Value) -> Value:
         return b.op("mul", b.op("exp", z), b.op("tanh", product(b, x, w)))
+
     assert inside(only(fused([X, W, tensor(3, 5)], build), "fused_contraction")) == ["exp", "tanh", "mul"]
 
 
@@ -210,11 +234,13 @@ def test_a_product_of_what_the_group_makes_ends_it() -> None:
     def build(b: Builder, x: Value, w: Value) -> Value:
         y = b.op("tanh", product(b, x, w))
         return b.op("contraction", y, b.op("neg", y), left=(0, 1), right=(2, 1), out=(0, 2))
+
     function = fused([X, W], build)
     assert names(function) == ["fused_contraction", "contraction"]
 
 
 # ---- forward and backward pass
+
 
 def backward(b: Builder, x: Value, w: Value, v: Value, keep: bool, derivative: Callable[[Builder, Value], Value]) -> list[Value]:
     """h = act(x w), then g = (h v) v, times the derivative at h; `keep`: h is wanted for itself too."""
@@ -250,6 +276,7 @@ def test_ordered_operations_keep_their_order() -> None:
         seed, draw = b.emit("mode_draw", mode)
         h = b.op("dropout", y, b.float_constant(0.5), seed, draw)
         return [h, first, b.op("mean", h, positions=(0, 1))]
+
     function = fuse(function_of([MODE, X, W], build))
     verify_function(function, infer)
     assert [op.name for op in function.body.ops if op.name in ("mean", "mode_draw")] == ["mean", "mode_draw", "mean"]
@@ -258,11 +285,13 @@ def test_ordered_operations_keep_their_order() -> None:
 
 def test_an_ordered_operation_between_that_reads_the_product_separates() -> None:
     """The draw stands behind a mean of the product, so dropout can't be in the product's epilogue."""
+
     def build(b: Builder, mode: Value, x: Value, w: Value) -> list[Value]:
         y = product(b, x, w)
         first = b.op("mean", y, positions=(0, 1))
         seed, draw = b.emit("mode_draw", mode)
         return [b.op("dropout", y, b.float_constant(0.5), seed, draw), first]
+
     function = fuse(function_of([MODE, X, W], build))
     verify_function(function, infer)
     assert [op.name for op in function.body.ops] == ["contraction", "mean", "mode_draw", "constant", "dropout"]
@@ -270,7 +299,9 @@ def test_an_ordered_operation_between_that_reads_the_product_separates() -> None
 
 def test_rates_of_every_kind_compile() -> None:
     """A constant rate is inside the region, one that is computed is an operand."""
+
     def build(b: Builder, x: Value, rate: Value, seed: Value) -> Value:
         return b.op("neg", b.op("dropout", x, rate, seed, seed))
+
     kernel = only(fuse(function_of([X, FLOAT, INT], build)), "kernel")
     assert kernel.attributes["maps"] == ((0, 1), (), ())

@@ -1,4 +1,5 @@
 """The derivative of each operation of the table, beside PyTorch and beside finite differences, in f64."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.table import NoDerivative, entries
 
 F64 = Element.F64
+
 
 @dataclass(frozen=True)
 class Case:
@@ -56,6 +58,7 @@ def binary(name: str, twin: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     def make(b: Builder, x: Value) -> Value:
         other = constant(b, weights(3, 4))
         return b.op(name, x, other) if left else b.op(name, other, x)
+
     other = torch_weights(3, 4)
     return Case(name, make, (lambda x: twin(x, other)) if left else (lambda x: twin(other, x)))
 
@@ -83,13 +86,25 @@ def entropy_and_probabilities(b: Builder, x: Value) -> Value:
 LABELS = torch.tensor([1, 0, 3])
 
 CASES = [
-    unary("neg", torch.neg), unary("abs", torch.abs), unary("sqrt", torch.sqrt, True), unary("exp", torch.exp),
-    unary("log", torch.log, True), unary("tanh", torch.tanh), unary("sigmoid", torch.sigmoid), unary("relu", torch.relu),
+    unary("neg", torch.neg),
+    unary("abs", torch.abs),
+    unary("sqrt", torch.sqrt, True),
+    unary("exp", torch.exp),
+    unary("log", torch.log, True),
+    unary("tanh", torch.tanh),
+    unary("sigmoid", torch.sigmoid),
+    unary("relu", torch.relu),
     unary("to_f32", lambda x: x.float().double()),
     Case("to_f64", lambda b, x: b.op("to_f64", b.op("to_f32", x)), lambda x: x.float().double()),
-    binary("add", torch.add), binary("sub", torch.sub), binary("sub", torch.sub, left=False), binary("mul", torch.mul),
-    binary("div", torch.div), binary("div", torch.div, left=False),
-    binary("minimum", torch.minimum), binary("maximum", torch.maximum), binary("maximum", torch.maximum, left=False),
+    binary("add", torch.add),
+    binary("sub", torch.sub),
+    binary("sub", torch.sub, left=False),
+    binary("mul", torch.mul),
+    binary("div", torch.div),
+    binary("div", torch.div, left=False),
+    binary("minimum", torch.minimum),
+    binary("maximum", torch.maximum),
+    binary("maximum", torch.maximum, left=False),
     Case("select", chosen, lambda x: torch.where(x > 0.2, x * x, -x)),
     Case("dropout", kept, lambda x: x),
     Case("to_i64", lambda b, x: b.op("mul", x, b.op("to_f64", b.op("to_i64", x))), lambda x: x * x.detach().trunc()),
@@ -103,22 +118,33 @@ CASES = [
     Case("max", lambda b, x: b.op("max", x, positions=(1,)), lambda x: x.max(1).values),
     Case("min", lambda b, x: b.op("min", x, positions=(0,)), lambda x: x.min(0).values),
     Case("softmax", lambda b, x: b.op("softmax", x, positions=(0,)), lambda x: x.softmax(0)),
-    Case("contraction", lambda b, x: b.op("contraction", x, constant(b, weights(5, 4)), left=(0, 1), right=(2, 1), out=(2, 0)),
-         lambda x: torch.einsum("ik,jk->ji", x, torch_weights(5, 4))),
-    Case("contraction", lambda b, x: b.op("contraction", constant(b, weights(3, 5)), x, left=(0, 1), right=(0, 2), out=(0, 1, 2)),
-         lambda x: torch.einsum("bi,bj->bij", torch_weights(3, 5), x)),
+    Case(
+        "contraction",
+        lambda b, x: b.op("contraction", x, constant(b, weights(5, 4)), left=(0, 1), right=(2, 1), out=(2, 0)),
+        lambda x: torch.einsum("ik,jk->ji", x, torch_weights(5, 4)),
+    ),
+    Case(
+        "contraction",
+        lambda b, x: b.op("contraction", constant(b, weights(3, 5)), x, left=(0, 1), right=(0, 2), out=(0, 1, 2)),
+        lambda x: torch.einsum("bi,bj->bij", torch_weights(3, 5), x),
+    ),
     Case("cross_entropy", entropy, lambda x: torch.nn.functional.cross_entropy(x, LABELS)),
-    Case("cross_entropy", entropy_and_probabilities,
-         lambda x: torch.nn.functional.cross_entropy(x, LABELS) + (x.softmax(1) * torch_weights(3, 4)).sum()),
+    Case(
+        "cross_entropy",
+        entropy_and_probabilities,
+        lambda x: torch.nn.functional.cross_entropy(x, LABELS) + (x.softmax(1) * torch_weights(3, 4)).sum(),
+    ),
 ]
 
 
 def weighted(case: Case) -> Case:
     """The result times uneven weights, so that a wrong index in a gradient shows."""
+
     def make(b: Builder, x: Value) -> Value:
         y = case.make(b, x)
         y = b.convert(y, F64)
         return b.op("mul", y, constant(b, weights(*(axis.constant() or 0 for axis in result_type(y).axes))))
+
     return Case(case.name, make, lambda x: case.twin(x) * torch_weights(*case.twin(x).shape), case.shape, case.positive)
 
 
@@ -156,8 +182,15 @@ def test_every_rule_of_the_table_is_compared() -> None:
     assert {name for name, entry in entries().items() if not isinstance(entry.derivative, NoDerivative)} <= {case.name for case in CASES}
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.name in ("exp", "tanh", "sigmoid", "mul", "div", "softmax", "contraction", "mean",
-                                                                "cross_entropy", "log", "sqrt", "max")], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        c
+        for c in CASES
+        if c.name in ("exp", "tanh", "sigmoid", "mul", "div", "softmax", "contraction", "mean", "cross_entropy", "log", "sqrt", "max")
+    ],
+    ids=lambda case: case.name,
+)
 def test_gradient_of_a_gradient(case: Case) -> None:
     """d/dx of the weighted sum of (d loss / dx) * x."""
     case = weighted(case)
@@ -166,6 +199,7 @@ def test_gradient_of_a_gradient(case: Case) -> None:
     def outer(b: Builder, p: Value) -> Value:
         _, inner = gradient(b, p, lambda c, q: total(c, b_mul_self(c, case.make(c, q))))
         return b.op("mul", inner, p)
+
     _, found = Gradient(outer, x).at(x)
     twin = torch.from_numpy(x).requires_grad_()
     y = case.twin(twin)

@@ -85,7 +85,9 @@ def test_beside_means_beside_the_importing_file(tmp_path: Path) -> None:
 
 def test_copy_of_a_standard_module_beside_a_program(tmp_path: Path) -> None:
     assert main(["std", "copy", "nn", str(tmp_path)]) == 0
-    text = "import nn\n\nmodel Net:\n    hidden: nn.Linear[3, 2]\n\nfn f(net: Net, x: [b 3]) -> [b 2]:\n    return nn.linear(x, net.hidden)\n"
+    text = (
+        "import nn\n\nmodel Net:\n    hidden: nn.Linear[3, 2]\n\nfn f(net: Net, x: [b 3]) -> [b 2]:\n    return nn.linear(x, net.hidden)\n"
+    )
     assert reached(check_file(written(tmp_path, main=text))) == [tmp_path / "nn.ss"]
 
 

@@ -66,8 +66,16 @@ def operands(m: int, n: int, k: int, layout: str, dtype: Any, left: str = "rows"
 def shape_of(a: Array, right: Array, values: dict[str, Any] | None = None) -> Contraction:
     size = a.itemsize
     (a_row, a_k), (b_k, b_column) = ([stride // size for stride in array.strides] for array in (a, right))
-    found = {"m": a.shape[0], "n": right.shape[1], "k": a.shape[1], "a_row": a_row, "a_k": a_k, "b_k": b_k, "b_column": b_column,
-             "c_row": right.shape[1]}
+    found = {
+        "m": a.shape[0],
+        "n": right.shape[1],
+        "k": a.shape[1],
+        "a_row": a_row,
+        "a_k": a_k,
+        "b_k": b_k,
+        "b_column": b_column,
+        "c_row": right.shape[1],
+    }
     return Contraction(ELEMENTS[a.dtype], **{**found, **(values or {})})
 
 
@@ -79,8 +87,16 @@ def add_column(b: Any, captured: Any, value: Any, place: Any) -> Any:
     return b.fadd(b.fadd(value, row), bias)
 
 
-def multiply(level: Target, a: Array, right: Array, run_time: tuple[str, ...] = (), *, bias: Array | None = None, inline: bool = True,
-             prepacked: bool = False) -> Array:
+def multiply(
+    level: Target,
+    a: Array,
+    right: Array,
+    run_time: tuple[str, ...] = (),
+    *,
+    bias: Array | None = None,
+    inline: bool = True,
+    prepacked: bool = False,
+) -> Array:
     """C by the kernel, with the numbers named `run_time` as arguments; scratch and C are fenced on both sides by values that must stay."""
     static = shape_of(a, right)
     values = [getattr(static, name) for name in NUMBERS]
@@ -108,7 +124,7 @@ def multiply(level: Target, a: Array, right: Array, run_time: tuple[str, ...] = 
     bias = bias if bias is not None else np.zeros(1, a.dtype)
     call(fenced(a, True), fenced(right, True), c[1:], scratch[1:], fenced(bias, True), packed, *values)
     assert (c[0] == 77).all() and (c[-1] == 77).all()
-    assert (scratch[sizes[0] // 8 + 1 + (sizes[0] == 0):] == -1).all() and (packed[-8:] == -1).all()
+    assert (scratch[sizes[0] // 8 + 1 + (sizes[0] == 0) :] == -1).all() and (packed[-8:] == -1).all()
     return c[1:-1]
 
 

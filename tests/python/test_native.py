@@ -1,4 +1,5 @@
 """Native code beside the reference evaluator, byte for byte: elementwise work, moves, reductions, contractions, losses."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -96,10 +97,19 @@ def test_a_kernel_reads_operands_in_any_order_of_their_axes(rows: int, columns: 
             chosen = i.op("select", flag, total, x)
             place = i.op("iota", axes=(), position=0)
             return [chosen, i.op("add", place, i.op("iota", axes=(), position=1)), i.op("lt", chosen, one)]
+
         operands = [(x, (0, 1)), (turned, (1, 0)), (row, (1,)), (column, (0,)), (one, ()), (flags, (0, 1))]
         return kernel(b, x.type.axes, operands, body)
-    check(build, some(F32, rows, columns), some(F32, columns, rows, seed=1), some(F32, columns, seed=2), some(F32, rows, seed=3),
-          np.float32(0.7), some(BOOLS, rows, columns))
+
+    check(
+        build,
+        some(F32, rows, columns),
+        some(F32, columns, rows, seed=1),
+        some(F32, columns, seed=2),
+        some(F32, rows, seed=3),
+        np.float32(0.7),
+        some(BOOLS, rows, columns),
+    )
 
 
 def test_kernels_of_many_axes_at_run_time_sizes() -> None:
@@ -108,15 +118,23 @@ def test_kernels_of_many_axes_at_run_time_sizes() -> None:
     def build(b: Builder, x: Value, y: Value, z: Value) -> Sequence[Value]:
         def body(i: Builder, x: Value, y: Value, z: Value) -> Value:
             return i.op("add", i.op("mul", x, y), i.op("mul", z, i.convert(i.op("iota", axes=(), position=1), F32)))
+
         return kernel(b, (a, c, d), [(x, (0, 1, 2)), (y, (2, 0)), (z, (1,))], body)
+
     function = finished(function_of([tensor(a, c, d), tensor(d, a), tensor(c)], build))
-    assert_same(function, [[some(F32, *shape), some(F32, shape[2], shape[0], seed=1), some(F32, shape[1], seed=2)]
-                           for shape in [(2, 3, 4), (0, 3, 4), (1, 1, 1), (3, 1, 50), (2, 17, 1), (5, 4, 16)]])
+    assert_same(
+        function,
+        [
+            [some(F32, *shape), some(F32, shape[2], shape[0], seed=1), some(F32, shape[1], seed=2)]
+            for shape in [(2, 3, 4), (0, 3, 4), (1, 1, 1), (3, 1, 50), (2, 17, 1), (5, 4, 16)]
+        ],
+    )
 
 
 def test_a_kernel_of_numbers_stays_in_registers() -> None:
     def build(b: Builder, x: Value, y: Value) -> Sequence[Value]:
         return kernel(b, (), [(x, ()), (y, ())], lambda i, x, y: [i.op("mul", x, y), i.op("lt", x, y)])
+
     check(build, 2.5, -3.0)
 
 
@@ -128,6 +146,7 @@ def test_dropout(shape: tuple[int, ...], element: Element) -> None:
     def build(b: Builder, x: Value, rate: Value, seed: Value, draw: Value) -> Sequence[Value]:
         y = b.op("dropout", x, rate, seed, draw)
         return [y, b.op("dropout", b.op("mul", x, x), rate, seed, draw)]
+
     for fused in (False, True):
         function = finished(function_of([TensorType(element, n), FLOAT, INT, INT], build), fused)
         x = some(element, *shape)
@@ -154,25 +173,56 @@ def test_transpose(permutation: tuple[int, ...]) -> None:
 def test_broadcast_and_reshape() -> None:
     n = of(fresh("n"))
     sizes = (number(3), n, number(5))
-    function = function_of([tensor(n), tensor()], lambda b, x, y: [b.broadcast(x, sizes, (1,)), b.spread(y, tensor(*sizes)),
-                                                                  b.op("reshape", b.broadcast(x, sizes, (1,)), axes=(n * number(15),))])
+    function = function_of(
+        [tensor(n), tensor()],
+        lambda b, x, y: [
+            b.broadcast(x, sizes, (1,)),
+            b.spread(y, tensor(*sizes)),
+            b.op("reshape", b.broadcast(x, sizes, (1,)), axes=(n * number(15),)),
+        ],
+    )
     assert_same(finished(function), [[some(F32, count), 1.5] for count in (0, 1, 16, 19)])
 
 
 def test_views_of_numbers() -> None:
     def build(b: Builder, x: Value, y: Value, flag: Value) -> Sequence[Value]:
         one = (number(1), number(1))
-        return [b.op("reshape", x, axes=()), b.op("reshape", y, axes=one), b.op("reshape", flag, axes=one), b.op("stop_gradient", y),
-                b.op("stop_gradient", x)]
+        return [
+            b.op("reshape", x, axes=()),
+            b.op("reshape", y, axes=one),
+            b.op("reshape", flag, axes=one),
+            b.op("stop_gradient", y),
+            b.op("stop_gradient", x),
+        ]
+
     check(build, some(F32, 1), np.float32(2.5), np.bool_(True))
 
 
 # ---- reductions
 
-POSITIONS = [((4, 37), (1,)), ((4, 37), (0,)), ((4, 37), (0, 1)), ((3, 5, 20), (1,)), ((3, 5, 20), (0, 2)), ((3, 5, 20), (0, 1)),
-             ((3, 5, 20), (2,)), ((2, 3, 4, 5), (0, 2)), ((2, 3, 4, 5), (1, 3)), ((9000,), (0,)), ((2, 4100), (1,)), ((4100, 3), (0,)),
-             ((9000, 2, 2), (0, 2)), ((1, 40), (0,)), ((40, 1), (1,)), ((3,), ()), ((300, 300), (0,)), ((20, 700), (0,)), ((17, 16), (0,)),
-             ((64, 128), (0,)), ((5, 1, 7), (0, 1))]
+POSITIONS = [
+    ((4, 37), (1,)),
+    ((4, 37), (0,)),
+    ((4, 37), (0, 1)),
+    ((3, 5, 20), (1,)),
+    ((3, 5, 20), (0, 2)),
+    ((3, 5, 20), (0, 1)),
+    ((3, 5, 20), (2,)),
+    ((2, 3, 4, 5), (0, 2)),
+    ((2, 3, 4, 5), (1, 3)),
+    ((9000,), (0,)),
+    ((2, 4100), (1,)),
+    ((4100, 3), (0,)),
+    ((9000, 2, 2), (0, 2)),
+    ((1, 40), (0,)),
+    ((40, 1), (1,)),
+    ((3,), ()),
+    ((300, 300), (0,)),
+    ((20, 700), (0,)),
+    ((17, 16), (0,)),
+    ((64, 128), (0,)),
+    ((5, 1, 7), (0, 1)),
+]
 
 
 @pytest.mark.parametrize(("shape", "positions"), POSITIONS)
@@ -211,13 +261,39 @@ def test_reductions_of_nothing_and_of_nowhere(name: str) -> None:
 # ---- contractions
 
 PRODUCTS = [
-    "mk,nk->mn m7 n10 k33", "mk,kn->mn m64 n40 k5", "km,kn->mn m9 n17 k64", "km,nk->mn m20 n3 k19", "mk,kn->nm m7 n10 k33",
-    "mk,nk->nm m33 n1 k4", "k,k-> k100", "mk,k->m m33 k20", "k,nk->n n33 k20", "k,kn->n n18 k7", "m,n->mn m5 n20",
-    "m,n->nm m5 n20", "bmk,bkn->bmn b3 m5 n18 k7", "bmk,bnk->mbn b3 m5 n18 k7", "bmk,bnk->mnb b3 m5 n18 k7", "bm,bm->b b4 m9",
-    "bm,bm->bm b4 m9", "bhnd,bhmd->bhnm b2 h3 n5 m6 d8", "bhnm,bhmd->bnhd b2 h3 n5 m6 d8", "bnhd,bmhd->bhnm b2 h3 n5 m6 d8",
-    "bni,oi->bno b2 n3 i20 o21", "bno,bni->oi b2 n7 i20 o21", "akb,kcb->ac a3 k4 b5 c6", "kab,bck->ac a3 k4 b5 c6",
-    "mkl,lkn->mn m4 k3 l5 n6", "amk,kn->man a3 m4 k5 n6", "amk,knc->ncam a3 m4 k5 n6 c2", "mk,kn->mn m3 n20 k4100",
-    "mk,nk->mn m2 n3 k9000", "mk,kn->mn m4 n5 k0", "mk,kn->mn m0 n5 k3", "mk,kn->mn m1 n1 k1", "mk,nk->mn m1 n128 k64",
+    "mk,nk->mn m7 n10 k33",
+    "mk,kn->mn m64 n40 k5",
+    "km,kn->mn m9 n17 k64",
+    "km,nk->mn m20 n3 k19",
+    "mk,kn->nm m7 n10 k33",
+    "mk,nk->nm m33 n1 k4",
+    "k,k-> k100",
+    "mk,k->m m33 k20",
+    "k,nk->n n33 k20",
+    "k,kn->n n18 k7",
+    "m,n->mn m5 n20",
+    "m,n->nm m5 n20",
+    "bmk,bkn->bmn b3 m5 n18 k7",
+    "bmk,bnk->mbn b3 m5 n18 k7",
+    "bmk,bnk->mnb b3 m5 n18 k7",
+    "bm,bm->b b4 m9",
+    "bm,bm->bm b4 m9",
+    "bhnd,bhmd->bhnm b2 h3 n5 m6 d8",
+    "bhnm,bhmd->bnhd b2 h3 n5 m6 d8",
+    "bnhd,bmhd->bhnm b2 h3 n5 m6 d8",
+    "bni,oi->bno b2 n3 i20 o21",
+    "bno,bni->oi b2 n7 i20 o21",
+    "akb,kcb->ac a3 k4 b5 c6",
+    "kab,bck->ac a3 k4 b5 c6",
+    "mkl,lkn->mn m4 k3 l5 n6",
+    "amk,kn->man a3 m4 k5 n6",
+    "amk,knc->ncam a3 m4 k5 n6 c2",
+    "mk,kn->mn m3 n20 k4100",
+    "mk,nk->mn m2 n3 k9000",
+    "mk,kn->mn m4 n5 k0",
+    "mk,kn->mn m0 n5 k3",
+    "mk,kn->mn m1 n1 k1",
+    "mk,nk->mn m1 n128 k64",
     "mk,nk->mn m70 n130 k1030",
 ]
 
@@ -252,8 +328,15 @@ def test_contractions_of_any_axes(case: str, element: Element) -> None:
 
 
 FUSED = [
-    "mk,nk->mn m7 n10 k33", "mk,kn->nm m20 n37 k3", "bmk,bnk->mnb b3 m5 n18 k7", "k,k-> k20", "mk,k->m m33 k20",
-    "bhnd,bhmd->bhnm b2 h3 n5 m20 d8", "mk,nk->mn m64 n128 k64", "mk,kn->mn m3 n20 k4100", "bni,oi->bno b2 n3 i20 o21",
+    "mk,nk->mn m7 n10 k33",
+    "mk,kn->nm m20 n37 k3",
+    "bmk,bnk->mnb b3 m5 n18 k7",
+    "k,k-> k20",
+    "mk,k->m m33 k20",
+    "bhnd,bhmd->bhnm b2 h3 n5 m20 d8",
+    "mk,nk->mn m64 n128 k64",
+    "mk,kn->mn m3 n20 k4100",
+    "bni,oi->bno b2 n3 i20 o21",
 ]
 
 
@@ -277,8 +360,16 @@ def test_contractions_with_an_epilogue(case: str, long: bool) -> None:
         if rank:
             yields.append(inner.op("iota", axes=(), position=rank - 1))
         maps = (tuple(range(rank)), tuple(reversed(range(rank))), (rank - 1,) if rank else (), (0,) if rank else (), (), (), ())
-        return b.emit("fused_contraction", *operands, left=letters(left), right=letters(right), out=letters(out), maps=maps,
-                      regions=[inner.block(parameters, yields)])
+        return b.emit(
+            "fused_contraction",
+            *operands,
+            left=letters(left),
+            right=letters(right),
+            out=letters(out),
+            maps=maps,
+            regions=[inner.block(parameters, yields)],
+        )
+
     named = [left, right, out, out[::-1], out[-1:], out[:1], "", "", ""]
     kinds = [F32, F32, F32, F32, F32, I64, F32, F64, I64]
     shapes = [[sizes[letter] for letter in names] for names in named]
@@ -292,9 +383,11 @@ def test_contractions_with_an_epilogue(case: str, long: bool) -> None:
 
 def test_a_product_with_an_epilogue_and_one_without_are_told_apart() -> None:
     """They have the same sizes, so nearly the same kernel."""
+
     def build(b: Builder, x: Value, w: Value) -> Sequence[Value]:
         first = b.op("relu", contraction(b, "ak,nk->an", x, w))
         return [first, contraction(b, "ak,nk->an", x, w), b.op("sum", contraction(b, "ak,nk->an", first, w), positions=(0, 1))]
+
     check(build, some(F32, 9, 20), some(F32, 20, 20, seed=1), fused=True)
 
 
@@ -304,6 +397,7 @@ def test_one_compilation_serves_all_sizes() -> None:
     def build(b: Builder, x: Value, w: Value, bias: Value) -> Value:
         y = contraction(b, "ak,nk->an", x, w)
         return b.op("relu", b.op("add", y, b.broadcast(bias, y.type.axes, (1,))))
+
     function = finished(function_of([tensor(batch, 20), tensor(37, 20), tensor(37)], build), fused=True)
     assert_same(function, [[some(F32, rows, 20), some(F32, 37, 20, seed=1), some(F32, 37, seed=2)] for rows in (1, 2, 0, 7, 64, 65)])
 
@@ -384,8 +478,7 @@ def test_random_programs_fused_and_not(steps: Sequence[tuple[str, int, int]], ro
                     made = b.op(name, p, q)
             values.append(made)
         return [values[-1], values[len(values) // 2], b.op("sum", values[-1], positions=(0, 1))]
+
     for fused in (False, True):
         function = finished(function_of([kind, tensor(6, 6)], build), fused)
         assert_same(function, [[some(F32, rows, 6), some(F32, 6, 6, seed=1)]])
-
-

@@ -1,4 +1,5 @@
 """Calls of native functions: memory, threads, interruption, errors of the host, artifacts, other targets."""
+
 from __future__ import annotations
 
 import gc
@@ -66,6 +67,7 @@ def layers(depth: int) -> Function:
         for value in made[1:]:
             total = b.op("add", total, value)
         return [total]
+
     return finished(function_of([tensor(n, 30), tensor(30, 30)], build))
 
 
@@ -111,6 +113,7 @@ def test_no_memory_is_an_error_that_python_raises(monkeypatch: pytest.MonkeyPatc
 
     def refuse(*_: Any) -> Any:
         raise MemoryError("no more")
+
     native.run([normal(1, 30), normal(30, 30)], RecordingHost())
     monkeypatch.setattr("shapescript.compiler.codegen.memory.aligned", refuse)
     with pytest.raises(MemoryError, match="no more"):
@@ -126,6 +129,7 @@ def test_slots_are_shared_by_values_that_are_not_needed_together() -> None:
         for _ in range(20):
             x = b.op("transpose", x, permutation=(1, 0))
         return [b.op("sum", x, positions=(0, 1))]
+
     native = compile_function(finished(function_of([tensor(n, n)], build)), host())
     native.arenas = ArenaPool()
     native.run([normal(200, 200)], RecordingHost())
@@ -153,6 +157,7 @@ def test_threads_run_one_function_at_once(train: NativeFunction) -> None:
             arguments = run_arguments()
             train.run(arguments, StepHost())
             outcomes.append([bytes_of(argument) for argument in arguments[:2]])
+
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -169,8 +174,10 @@ def test_the_host_may_call_the_function_again() -> None:
         def again(i: Builder) -> Sequence[Value]:
             i.emit("write", sink, depth, record="R", fields=("depth",))
             return [depth]
+
         b.emit("if", more, regions=[block([], again), block([], lambda i: [depth])])
         return [b.op("sum", doubled, positions=(0,))]
+
     native = compile_function(finished(function_of([SINK, INT, tensor(100)], build)), host())
     results: list[float] = []
 
@@ -178,6 +185,7 @@ def test_the_host_may_call_the_function_again() -> None:
         def perform(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
             results.extend(native.run(["sink", operands[1] - 1, np.full(100, operands[1], np.float32)], self))
             return ()
+
     assert native.run(["sink", 3, np.full(100, 10, np.float32)], Again()) == [2000.0]
     assert results == [200.0, 400.0, 600.0]
 
@@ -190,6 +198,7 @@ def test_other_threads_run_while_native_code_does() -> None:
         def poll(self) -> None:
             if seen.is_set():
                 raise KeyboardInterrupt
+
     other = threading.Thread(target=lambda: (time.sleep(0.01), seen.set()))
     other.start()
     with pytest.raises(KeyboardInterrupt):
@@ -213,6 +222,7 @@ def test_the_host_is_polled_and_may_end_the_call(monkeypatch: pytest.MonkeyPatch
             self.polls += 1
             if self.polls > 100:
                 raise KeyboardInterrupt
+
     host_ = Impatient()
     native = compile_function(spin(), host())
     for _ in range(2):
@@ -242,6 +252,7 @@ def test_what_the_host_raises_reaches_the_caller_unchanged(train: NativeFunction
             if op.name == "write" and operands[1] == 2:
                 raise raised
             return super().perform(op, operands)
+
     arguments = run_arguments()
     with pytest.raises(type(raised)) as caught:
         train.run(arguments, Failing())
@@ -254,6 +265,7 @@ def test_a_call_lets_go_of_its_arguments() -> None:
 
     class Sink:
         pass
+
     sink = Sink()
     alive = weakref.ref(sink)
     native.run([sink, normal(3)], RecordingHost())
@@ -270,8 +282,14 @@ def test_arguments_of_other_sizes_are_refused_before_anything_runs() -> None:
     types = [tensor(n, 4), tensor(n, m), tensor(m + number(1))]
     function = finished(function_of(types, lambda b, x, y, z: [b.size(n * m)], hints=("x", "y", "z")))
     native, evaluator = compile_function(function, host()), Evaluator(function)
-    for shapes in [((3, 4), (3, 5), (6,)), ((3, 4), (2, 5), (6,)), ((3, 4), (3, 5), (7,)), ((3, 5), (3, 5), (6,)), ((3, 4), (3,), (6,)),
-                   ((0, 4), (0, 0), (1,))]:
+    for shapes in [
+        ((3, 4), (3, 5), (6,)),
+        ((3, 4), (2, 5), (6,)),
+        ((3, 4), (3, 5), (7,)),
+        ((3, 5), (3, 5), (6,)),
+        ((3, 4), (3,), (6,)),
+        ((0, 4), (0, 0), (1,)),
+    ]:
         arguments, found = [normal(*shape) for shape in shapes], []
         for run in (native.run, evaluator.run):
             try:
@@ -293,9 +311,11 @@ def test_returned_nans_are_canonical() -> None:
 
 def test_the_floating_point_environment_is_the_programs_own(training: Function) -> None:
     """Other libraries flush subnormals to zero for the whole thread: not in native code, and not differently after it."""
+
     def build(b: Builder, sink: Value, x: Value) -> Sequence[Value]:
         b.emit("write", sink, record="R", fields=())
         return [b.op("mul", x, x)]
+
     native, x = compile_function(finished(function_of([SINK, tensor(20)], build)), host()), np.full(20, 1e-22, np.float32)
     torch = pytest.importorskip("torch")
 
@@ -303,6 +323,7 @@ def test_the_floating_point_environment_is_the_programs_own(training: Function) 
         def perform(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
             torch.set_flush_denormal(True)
             return ()
+
     try:
         for flush in (False, True):
             torch.set_flush_denormal(flush)
@@ -341,7 +362,7 @@ def test_texts_of_each_stage(training: Function) -> None:
 
 def test_equal_kernels_are_emitted_once() -> None:
     text = llvm_text(layers(6), host())
-    assert text.count("define internal void @\"product") == 1 and text.count("define internal void @\"elementwise") <= 3
+    assert text.count('define internal void @"product') == 1 and text.count('define internal void @"elementwise') <= 3
 
 
 def test_strided_batches_of_a_dataset_are_not_copied() -> None:
@@ -355,11 +376,16 @@ def test_strided_batches_of_a_dataset_are_not_copied() -> None:
         return [i.op("add", total, i.op("sum", x, positions=(0, 1)))]
 
     def build(b: Builder, d: Value) -> Sequence[Value]:
-        return b.emit("for_batches", d, b.constant(1000, I64), b.constant(False, Element.BOOL), b.constant(0.0, Element.F32),
-                      regions=[block([tensor(of(rows), 16), tensor()], turn, [rows])])
+        return b.emit(
+            "for_batches",
+            d,
+            b.constant(1000, I64),
+            b.constant(False, Element.BOOL),
+            b.constant(0.0, Element.F32),
+            regions=[block([tensor(of(rows), 16), tensor()], turn, [rows])],
+        )
+
     native = compile_function(finished(function_of([data], build)), host())
     native.arenas = ArenaPool()
     native.run([dataset(normal(20000, 16))], RecordingHost())
     assert native.arenas.grows == 0
-
-

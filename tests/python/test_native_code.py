@@ -86,7 +86,7 @@ def test_objects_need_nothing_but_memory_functions(level: Target) -> None:
 
 
 def test_a_library_call_would_be_seen() -> None:
-    text = 'declare float @llvm.sin.f32(float)\ndefine float @entry(float %x) {\n %y = call float @llvm.sin.f32(float %x)\n ret float %y\n}'
+    text = "declare float @llvm.sin.f32(float)\ndefine float @entry(float %x) {\n %y = call float @llvm.sin.f32(float %x)\n ret float %y\n}"
     for level in LEVELS:
         assert jit.undefined_symbols(jit.emit_object(text, level)) == {"sinf"}
     with pytest.raises(ValueError, match="ELF"):

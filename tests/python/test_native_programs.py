@@ -1,4 +1,5 @@
 """Native code beside the reference evaluator, byte for byte: control flow, storage, models, data, handles, training programs."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -59,6 +60,7 @@ def test_conditions_choose_numbers_tensors_and_handles() -> None:
         no = block([], lambda i: [x, i.constant(2, I64), x, x, i.op("mul", x, y)])
         made = b.emit("if", go, regions=[yes, no])
         return [*made, b.op("sub", made[0], made[3])]
+
     function = finished(function_of([tensor(n), tensor(n), BOOL], build))
     assert_same(function, [[normal(count), normal(count, seed=1), go] for count in (0, 1, 33) for go in (True, False)])
 
@@ -66,6 +68,7 @@ def test_conditions_choose_numbers_tensors_and_handles() -> None:
 def test_a_condition_changes_a_mutable_argument_in_one_branch() -> None:
     def build(b: Builder, x: Value, go: Value) -> Sequence[Value]:
         return b.emit("if", go, regions=[block([], lambda i: [i.op("add", x, x)]), block([], lambda i: [x])])
+
     for go in (True, False):
         check(build, normal(5), np.bool_(go), mutable=(0,))
 
@@ -77,9 +80,12 @@ def test_loops_carry_numbers_and_tensors() -> None:
         def turn(i: Builder, index: Value, p: Value, q: Value, total: Value) -> Sequence[Value]:
             grown = i.op("add", p, i.op("mul", q, i.spread(i.convert(index, F32), p.type)))
             return [q, grown, i.op("add", total, index)]
-        made = b.emit("for_range", b.constant(0, I64), count, x, y, b.constant(0, I64), name="i",
-                      regions=[block([INT, x.type, y.type, INT], turn)])
+
+        made = b.emit(
+            "for_range", b.constant(0, I64), count, x, y, b.constant(0, I64), name="i", regions=[block([INT, x.type, y.type, INT], turn)]
+        )
         return [*made, x]
+
     for fused in (False, True):
         function = finished(function_of([tensor(n), tensor(n), INT], build), fused)
         assert_same(function, [[normal(size), normal(size, seed=1), count] for size in (0, 1, 40) for count in (-1, 0, 1, 2, 7)])
@@ -91,8 +97,10 @@ def test_a_recurrence() -> None:
     def build(b: Builder, x: Value, w: Value, steps: Value) -> Sequence[Value]:
         def turn(i: Builder, _: Value, h: Value) -> Sequence[Value]:
             return [i.op("tanh", i.op("add", i.op("contraction", h, w, left=(0, 1), right=(2, 1), out=(0, 2)), x))]
+
         zero = b.full(0.0, x.type)
         return b.emit("for_range", b.constant(0, I64), steps, zero, regions=[block([INT, x.type], turn)], name="t")
+
     function = finished(function_of([tensor(n, 20), tensor(20, 20), INT], build), fused=True)
     assert_same(function, [[normal(size, 20), normal(20, 20, seed=1), 5] for size in (0, 1, 9)])
 
@@ -107,8 +115,10 @@ def test_while_loops() -> None:
 
         def turn(i: Builder, v: Value, count: Value) -> Sequence[Value]:
             return [i.op("add", v, v), i.op("add", count, i.constant(1, I64))]
+
         types = [x.type, INT]
         return b.emit("while", x, b.constant(0, I64), regions=[block(types, goes_on), block(types, turn)])
+
     function = finished(function_of([tensor(n), tensor()], build))
     assert_same(function, [[np.abs(normal(count)), 1000.0] for count in (0, 1, 20)])
 
@@ -120,8 +130,11 @@ def test_nested_regions_use_outer_values() -> None:
                 even = k.op("eq", k.op("mod", k.op("add", t, j), k.constant(2, I64)), k.constant(0, I64))
                 branches = [block([], lambda m: [m.op("add", running, x)]), block([], lambda m: [m.op("mul", running, x)])]
                 return [k.op("sub", k.emit("if", even, regions=branches)[0], total)]
+
             return i.emit("for_range", i.constant(0, I64), j, i.op("copy", total), regions=[block([INT, x.type], inner)], name="t")
+
         return b.emit("for_range", b.constant(0, I64), count, x, regions=[block([INT, x.type], outer)], name="j")
+
     check(build, normal(7), 5)
 
 
@@ -151,23 +164,38 @@ def test_sizes_of_a_branch_that_is_not_taken_may_be_anything() -> None:
         yes = block([], lambda i: [i.op("sum", i.full(1.0, tensor(*shorter)), positions=(0, 1))])
         no = block([], lambda i: [i.op("sum", x, positions=(0,))])
         return b.emit("if", enough, regions=[yes, no])
+
     assert_same(finished(function_of([tensor(n)], build)), [[normal(count)] for count in (0, 1, 3, 4, 8)])
 
 
 # ---- models and optimisers
 
 SMALL = mlp(3, 5, 2)
-MIXED = ModelType("Mixed", "main", (), (
-    Member("steps", TensorType(I64, (number(3),))), Member("scale", tensor()), Member("wide", TensorType(F64, (number(40),))),
-    Member("inner", SMALL), Member("flag", TensorType(Element.BOOL, (number(5),))), Member("last", tensor(2, 33)),
-))
+MIXED = ModelType(
+    "Mixed",
+    "main",
+    (),
+    (
+        Member("steps", TensorType(I64, (number(3),))),
+        Member("scale", tensor()),
+        Member("wide", TensorType(F64, (number(40),))),
+        Member("inner", SMALL),
+        Member("flag", TensorType(Element.BOOL, (number(5),))),
+        Member("last", tensor(2, 33)),
+    ),
+)
 
 
 def model_of(kind: ModelType, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     places = Layout(kind).places
-    return flat_model(kind, {name: (rng.standard_normal(place.shape) * 3).astype(place.view(np.zeros(place.stop, np.uint8)).dtype)
-                             for name, place in places.items()})
+    return flat_model(
+        kind,
+        {
+            name: (rng.standard_normal(place.shape) * 3).astype(place.view(np.zeros(place.stop, np.uint8)).dtype)
+            for name, place in places.items()
+        },
+    )
 
 
 @pytest.mark.parametrize("kind", [SMALL, MIXED], ids=["small", "mixed"])
@@ -176,6 +204,7 @@ def test_parts_of_models(kind: ModelType) -> None:
         leaves = [b.op("leaf", m, path=leaf.name) for leaf in sorted_leaves(kind)]
         swapped = [b.op("leaf", other, path=leaf.name) for leaf in sorted_leaves(kind)]
         return [*leaves, b.op("pack", *swapped[:2], *leaves[2:], model=kind), b.op("copy", m)]
+
     assert_same(finished(function_of([kind, kind], build)), [[model_of(kind), model_of(kind, 1)]])
 
 
@@ -186,6 +215,7 @@ def test_replacing_parts() -> None:
         changed = b.op("replace_submodel", changed, x, path="scale")
         deep = b.op("replace_submodel", changed, b.op("leaf", other, path="inner.hidden.weight"), path="inner.hidden.weight")
         return [deep, b.op("submodel", deep, path="inner.output"), m, b.op("leaf", changed, path="scale")]
+
     assert_same(finished(function_of([MIXED, MIXED, tensor()], build)), [[model_of(MIXED), model_of(MIXED, 1), 2.5]])
 
 
@@ -198,6 +228,7 @@ def test_norms_scaling_and_updates(kind: ModelType) -> None:
         changed, state = b.emit("update", m, opt, scaled, rate, factor, kind="AdamW")
         again, last = b.emit("update", changed, state, g, rate, factor, kind="AdamW")
         return [norm, before, b.op("optimiser_step", last), scaled, m, again, last]
+
     function = finished(function_of([kind, OptimiserType("AdamW", kind), kind, FLOAT, tensor()], build, mutable=(0, 1)))
     states = [fresh_state(kind), fresh_state(kind, (0.5, 0.25), 0.0, 0.0), fresh_state(kind, eps=1e-3, decay=0.5)]
     states[0].block[0] = 12345
@@ -210,8 +241,10 @@ def test_a_new_optimiser_goes_through_a_loop() -> None:
 
         def turn(i: Builder, _: Value, p: Value, o: Value) -> Sequence[Value]:
             return i.emit("update", p, o, g, i.float_constant(0.1), i.constant(0.5, F32), kind="AdamW")
+
         made = b.emit("for_range", b.constant(0, I64), count, m, opt, regions=[block([INT, SMALL, opt.type], turn)], name="i")
         return [*made, opt]
+
     function = finished(function_of([SMALL, SMALL, INT], build))
     assert_same(function, [[model_of(SMALL), model_of(SMALL, 1), count] for count in (0, 1, 4)])
 
@@ -223,8 +256,10 @@ def test_the_best_model_is_kept() -> None:
             better = i.op("lt", index, i.constant(2, I64))
             kept = i.emit("if", better, regions=[block([], lambda j: [changed]), block([], lambda j: [best])])
             return [changed, state, kept[0]]
+
         types = [INT, SMALL, opt.type, SMALL]
         return b.emit("for_range", b.constant(0, I64), b.constant(5, I64), m, opt, m, regions=[block(types, turn)], name="i")
+
     function = finished(function_of([SMALL, OptimiserType("AdamW", SMALL), SMALL], build))
     assert_same(function, [[model_of(SMALL), fresh_state(SMALL), model_of(SMALL, 1)]])
 
@@ -237,6 +272,7 @@ def test_what_is_not_finite_is_named(bad: str, value: float) -> None:
         b.emit("check_finite", loss, what="loss")
         b.op("global_norm", g)
         return b.emit("update", m, opt, g, b.float_constant(0.1), b.constant(1.0, F32), kind="AdamW")
+
     function = finished(function_of([SMALL, OptimiserType("AdamW", SMALL), SMALL, tensor(), tensor(40)], build, mutable=(0, 1)))
     gradient, x, state = model_of(SMALL, 1), normal(40), fresh_state(SMALL)
     state.block[0] = 6
@@ -252,8 +288,15 @@ def test_what_is_not_finite_is_named(bad: str, value: float) -> None:
 # ---- data and handles
 
 ROWS = of(fresh("rows"))
-RECORD = RecordType("Digit", (("pixels", tensor(37)), ("label", TensorType(I64)), ("flag", TensorType(Element.BOOL, (number(3),))),
-                              ("exact", TensorType(F64, (number(2), number(2))))))
+RECORD = RecordType(
+    "Digit",
+    (
+        ("pixels", tensor(37)),
+        ("label", TensorType(I64)),
+        ("flag", TensorType(Element.BOOL, (number(3),))),
+        ("exact", TensorType(F64, (number(2), number(2)))),
+    ),
+)
 DIGITS = DatasetType(RECORD, ROWS)
 
 
@@ -280,6 +323,7 @@ def test_batches(shuffled: bool) -> None:
         start = [b.full(0.0, tensor(37)), b.constant(0, I64)]
         made = b.emit("for_batches", seen, size, drop_last, *start, regions=[block([*fields, tensor(37), INT], turn, [rows])])
         return [*made, *b.emit("dataset_all", data)]
+
     function = finished(function_of([DIGITS, INT, BOOL, INT], build))
     sizes = [(1, 1), (5, 2), (5, 5), (64, 16), (100, 64), (3, 2**62), (257, 256)]
     calls = [[digits(count), size, drop, k] for count, size in sizes for drop in (False, True) for k in (0, 3)]
@@ -295,8 +339,15 @@ def test_fields_that_nobody_reads_are_not_gathered() -> None:
     def build(b: Builder, data: Value) -> Sequence[Value]:
         fields = [TensorType(kind.element, (of(rows), *kind.axes)) for _, kind in RECORD.fields]
         order = b.op("order", data, b.constant(1, I64), b.constant(2, I64))
-        return b.emit("for_batches", order, b.constant(4, I64), b.constant(False, Element.BOOL), b.constant(0, I64),
-                      regions=[block([*fields, INT], turn, [rows])])
+        return b.emit(
+            "for_batches",
+            order,
+            b.constant(4, I64),
+            b.constant(False, Element.BOOL),
+            b.constant(0, I64),
+            regions=[block([*fields, INT], turn, [rows])],
+        )
+
     assert_same(finished(function_of([DIGITS], build)), [[digits(10)]])
 
 
@@ -306,14 +357,21 @@ def test_draws_move_the_stream_in_train_only() -> None:
         second = b.emit("mode_draw", m)
         other = b.emit("mode_draw", b.op("mode_eval"))
         return [*first, *second, other[1], b.op("dropout", x, b.float_constant(0.3), *second)]
+
     function = finished(function_of([MODE, tensor(50)], build))
     assert_same(function, [[mode(1, 5, 2), normal(50)], [mode(0), normal(50)]], lambda: NotingHost(mode_eval=[mode(0)]))
 
 
 def test_handles_are_chosen_and_returned() -> None:
     def build(b: Builder, m: Value, sink: Value, go: Value) -> Sequence[Value]:
-        chosen = b.emit("if", go, regions=[block([], lambda i: [m, sink, i.op("string", value="yes")]),
-                                           block([], lambda i: [i.op("mode_train", i.constant(9, I64)), sink, i.op("string", value="no")])])
+        chosen = b.emit(
+            "if",
+            go,
+            regions=[
+                block([], lambda i: [m, sink, i.op("string", value="yes")]),
+                block([], lambda i: [i.op("mode_train", i.constant(9, I64)), sink, i.op("string", value="no")]),
+            ],
+        )
         draw = b.emit("mode_draw", chosen[0])
         b.emit("write", chosen[1], draw[0], draw[1], chosen[2], record="R", fields=("seed", "draw", "word"))
         return [*chosen, *draw]
@@ -333,21 +391,27 @@ def test_the_host_gives_tensors_models_and_data() -> None:
     n = of(fresh("n"))
 
     def build(b: Builder, path: Value, x: Value) -> Sequence[Value]:
-        m, opt, y, count, ok = b.emit("load", path, names=("m", "opt", "y", "count", "ok"),
-                                      asked=(SMALL, OptimiserType("AdamW", SMALL), x.type, INT, BOOL))
+        m, opt, y, count, ok = b.emit(
+            "load", path, names=("m", "opt", "y", "count", "ok"), asked=(SMALL, OptimiserType("AdamW", SMALL), x.type, INT, BOOL)
+        )
         data = b.op("load_data", path, dataset=data_type)
         (field,) = b.emit("dataset_all", data)
         started = b.op("model_start", count, model=SMALL)
         b.emit("save", path, m, opt, y, x, count, data, names=("m", "opt", "y", "x", "count", "data"))
         b.emit("print", x, count, path)
         return [m, opt, b.op("add", x, y), count, ok, b.op("sum", field, positions=(0,)), field, b.size(rows), started]
+
     state = fresh_state(SMALL)
     state.block[0], state.first[:4], state.second[4:8] = 3, 1, 2
     loaded = dataset(normal(11, 4))
 
     def host() -> NotingHost:
-        return NotingHost(load=lambda *_: [model_of(SMALL, 4), state, normal(6, seed=9), 17, True], load_data=lambda _: [loaded],
-                          model_start=lambda seed: [model_of(SMALL, seed)])
+        return NotingHost(
+            load=lambda *_: [model_of(SMALL, 4), state, normal(6, seed=9), 17, True],
+            load_data=lambda _: [loaded],
+            model_start=lambda seed: [model_of(SMALL, seed)],
+        )
+
     function = finished(function_of([STRING, tensor(n)], build))
     assert_same(function, [["a.pt", normal(6)]], host)
 
@@ -406,5 +470,3 @@ def test_a_label_out_of_range_changes_nothing() -> None:
         with pytest.raises(Exception, match="R1101: label 10 at position 2"):
             native.run([model, state, normal(4, 64), np.int64([1, 2, 10, 3]), "a sink", handle], host)
         assert model.tobytes() == model_of(MLP).tobytes() and not state.first.any() and state.block[0] == 0 and host.calls == []
-
-

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shapescript.compiler.numerics.evaluation import DTYPES, evaluate, evaluate_all
 from shapescript.compiler.numerics.scalar import (
     BOOL,

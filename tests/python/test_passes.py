@@ -1,4 +1,5 @@
 """The pipeline and its first pass: printed IR of each stage, sizes put in, calls inlined, loops over lists unrolled."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -31,6 +32,7 @@ def names(function_: Function) -> list[str]:
 
 
 # ---- the whole pipeline
+
 
 @pytest.mark.parametrize("step", [name for name, _ in STEPS])
 def test_training_step_after_each_step(step: str, golden: Golden) -> None:
@@ -75,6 +77,7 @@ def test_an_unknown_step_is_refused() -> None:
 
 
 # ---- specialise
+
 
 def test_calls_are_inlined_with_sizes_of_the_call() -> None:
     text = print_function(specialise(train_mlp(), "forward", {}))
@@ -129,7 +132,7 @@ def halves() -> Module:
 def test_a_division_with_a_remainder_is_reported_at_the_call() -> None:
     module = halves()
     assert "f32[3]" in print_function(specialise(module, "half", {module.functions["half"].dims[0]: number(6)}))
-    (rows,) = module.functions["outer"].body.parameters[0].type.axes[0].symbols()    # type: ignore[union-attr]
+    (rows,) = module.functions["outer"].body.parameters[0].type.axes[0].symbols()  # type: ignore[union-attr]
     with pytest.raises(CompileError) as caught:
         specialise(module, "outer", {rows: number(7)})
     (diagnostic,) = caught.value.diagnostics
@@ -185,6 +188,7 @@ def test_attributes_that_mean_different_numbers_have_different_keys() -> None:
 
 
 # ---- expand
+
 
 def test_composites_are_expanded_everywhere() -> None:
     n = Value(i64(), "n")

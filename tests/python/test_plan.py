@@ -1,4 +1,5 @@
 """The memory plan: values computed where they end, slots shared, and nothing put where it would be overwritten while it is needed."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -67,6 +68,7 @@ def test_results_are_computed_in_the_callers_arrays() -> None:
         y = b.op("add", x, x)
         z = b.op("mul", y, y)
         return [z, x, z, b.op("reshape", b.op("relu", z), axes=(n * number(4),))]
+
     function, plan = planned(function_of([tensor(n, 4)], build))
     z, x, _, flat = (plan.locations[value] for value in function.body.yields)
     assert (z, x, flat) == (Location(ResultStorage(0)), Location(ParameterStorage(0)), Location(ResultStorage(3)))
@@ -78,11 +80,19 @@ def test_a_recurrence_is_computed_in_place_where_elements_allow_it() -> None:
     def loop(turn: Callable[[Builder, Value, Value], Value]) -> tuple[Location, Location]:
         def build(b: Builder, x: Value) -> Sequence[Value]:
             start = b.op("add", x, x)
-            return b.emit("for_range", b.constant(0, Element.I64), b.constant(3, Element.I64), start, name="i",
-                          regions=[block([INT, x.type], lambda i, _, h: [turn(i, x, h)])])
+            return b.emit(
+                "for_range",
+                b.constant(0, Element.I64),
+                b.constant(3, Element.I64),
+                start,
+                name="i",
+                regions=[block([INT, x.type], lambda i, _, h: [turn(i, x, h)])],
+            )
+
         function, plan = planned(function_of([tensor(n, n)], build))
         (op,) = ops(function, "for_range")
         return plan.locations[op.regions[0].yields[0]], plan.locations[op.results[0]]
+
     inside, carried = loop(lambda i, x, h: i.op("add", h, x))
     assert inside == carried == Location(ResultStorage(0))
     inside, carried = loop(lambda i, x, h: i.op("contraction", h, x, left=(0, 1), right=(1, 2), out=(0, 2)))
@@ -95,6 +105,7 @@ def test_swapped_values_are_moved_not_computed_over_each_other() -> None:
     def build(b: Builder, x: Value, y: Value) -> Sequence[Value]:
         turn = block([INT, x.type, y.type], lambda i, _, p, q: [i.op("add", q, q), i.op("add", p, q)])
         return b.emit("for_range", b.constant(0, Element.I64), b.constant(3, Element.I64), x, y, regions=[turn], name="i")
+
     function, plan = planned(function_of([tensor(4), tensor(4)], build))
     (op,) = ops(function, "for_range")
     first, second = (plan.locations[value] for value in op.regions[0].yields)
@@ -106,6 +117,7 @@ def test_a_mutable_argument_stays_as_it_is_while_something_may_fail() -> None:
         doubled = b.op("add", x, x)
         b.op("floordiv", k, k)
         return [doubled]
+
     function, plan = planned(function_of([tensor(2), INT], build, mutable=(0,)))
     assert isinstance(plan.locations[function.body.yields[0]].storage, SlotStorage)
     function, plan = planned(function_of([tensor(2)], lambda b, x: [b.op("add", x, x)], mutable=(0,)))
@@ -116,6 +128,7 @@ def test_branches_compute_in_the_place_of_the_result() -> None:
     def build(b: Builder, x: Value, go: Value) -> Sequence[Value]:
         made = b.emit("if", go, regions=[block([], lambda i: [i.op("add", x, x)]), block([], lambda i: [i.op("mul", x, x)])])
         return [made[0], b.op("sum", made[0], positions=(0,))]
+
     function, plan = planned(function_of([tensor(4), BOOL], build))
     (op,) = ops(function, "if")
     assert {plan.locations[region.yields[0]] for region in op.regions} == {plan.locations[op.results[0]]}
@@ -129,7 +142,9 @@ def test_values_that_are_not_needed_together_share_slots() -> None:
             for _ in range(length):
                 x = b.op("transpose", x, permutation=(1, 0))
             return [b.op("sum", x, positions=(0, 1))]
+
         return slot_bytes(planned(function_of([tensor(n, n)], build))[1], 100)
+
     assert chain(3) == chain(30) == 2 * 100 * 100 * 4
 
 
@@ -141,6 +156,7 @@ def test_a_smaller_value_takes_the_slot_of_a_larger_one_of_the_same_axes() -> No
         narrow = b.op("contraction", wide, v, left=(0, 1), right=(1, 2), out=(0, 2))
         small = b.op("exp", b.op("transpose", narrow, permutation=(1, 0)))
         return [b.op("sum", small, positions=(0, 1))]
+
     function = function_of([tensor(n, 8), tensor(8, 100), tensor(100, 10)], build)
     assert slot_bytes(planned(function)[1], 64) == 64 * 100 * 4 + 64 * 10 * 4
 
@@ -171,6 +187,7 @@ def test_elementwise_work_lies_upon_what_it_reads_last() -> None:
         y = b.op("transpose", x, permutation=(1, 0))
         z = b.op("tanh", b.op("exp", y))
         return [b.op("sum", z, positions=(1,))]
+
     _, plan = planned(fuse(function_of([tensor(n, n)], build)))
     assert slot_bytes(plan, 64) == 64 * 64 * 4
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from shapescript.compiler.numerics import random
 from shapescript.compiler.numerics.evaluation import evaluate
 from shapescript.compiler.numerics.permutation import GREATEST_COUNT

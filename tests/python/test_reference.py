@@ -1,4 +1,5 @@
 """The reference evaluator, operation by operation, beside NumPy in f64, PyTorch, exact rational numbers and values by hand."""
+
 from __future__ import annotations
 
 import ast
@@ -12,6 +13,7 @@ import torch
 from evaluating import RecordingHost, apply, axis, evaluate, function_of, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from shapescript.compiler.diagnostics.model import InternalError
 from shapescript.compiler.ir.sizes import dim, number, of
 from shapescript.compiler.ir.types import Element
@@ -43,9 +45,32 @@ def test_an_operation_that_should_be_gone_is_an_internal_error() -> None:
 
 
 NUMPY_ALLOWED = {
-    "abs", "arange", "array", "asarray", "ascontiguousarray", "bool_", "broadcast_shapes", "broadcast_to", "concatenate",
-    "copyto", "dtype", "errstate", "flatnonzero", "float32", "float64", "int64", "isfinite", "isnan", "nan", "reshape", "sqrt",
-    "transpose", "uint64", "uint8", "where", "zeros",
+    "abs",
+    "arange",
+    "array",
+    "asarray",
+    "ascontiguousarray",
+    "bool_",
+    "broadcast_shapes",
+    "broadcast_to",
+    "concatenate",
+    "copyto",
+    "dtype",
+    "errstate",
+    "flatnonzero",
+    "float32",
+    "float64",
+    "int64",
+    "isfinite",
+    "isnan",
+    "nan",
+    "reshape",
+    "sqrt",
+    "transpose",
+    "uint64",
+    "uint8",
+    "where",
+    "zeros",
 }
 METHODS_REFUSED = {"sum", "mean", "dot", "prod", "cumsum", "std", "var"}
 
@@ -63,8 +88,14 @@ def test_numpy_is_used_only_for_what_is_fixed_to_the_bit() -> None:
 # ---- elementwise
 
 UNARY = {
-    "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0),
+    "neg": np.negative,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "relu": lambda x: np.maximum(x, 0),
 }
 BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "minimum": np.minimum, "maximum": np.maximum}
 
@@ -103,14 +134,17 @@ def test_scalars_are_python_numbers_at_the_border() -> None:
     assert type(apply("mul", np.int64(2), np.int64(3))) is int
 
 
-@pytest.mark.parametrize(("source", "name", "expected"), [
-    (np.float32([2.9, -2.9, NAN, INF, -1e30]), "to_i64", [2, -2, 0, 2**63 - 1, -(2**63)]),
-    (np.float64([1 + 2**-24, 1e300, NAN]), "to_f32", np.float32([1, INF, NAN])),
-    (np.array([2**53 + 1, -3]), "to_f64", [float(2**53), -3.0]),
-    (np.array([2**24 + 1, 2**60 + 2**36 + 1]), "to_f32", np.float32([2**24, 2**60 + 2**37])),
-    (np.array([True, False]), "to_f32", [1.0, 0.0]),
-    (np.float32([0.0, -0.0, NAN, 2.0]), "to_bool", [False, False, True, True]),
-])
+@pytest.mark.parametrize(
+    ("source", "name", "expected"),
+    [
+        (np.float32([2.9, -2.9, NAN, INF, -1e30]), "to_i64", [2, -2, 0, 2**63 - 1, -(2**63)]),
+        (np.float64([1 + 2**-24, 1e300, NAN]), "to_f32", np.float32([1, INF, NAN])),
+        (np.array([2**53 + 1, -3]), "to_f64", [float(2**53), -3.0]),
+        (np.array([2**24 + 1, 2**60 + 2**36 + 1]), "to_f32", np.float32([2**24, 2**60 + 2**37])),
+        (np.array([True, False]), "to_f32", [1.0, 0.0]),
+        (np.float32([0.0, -0.0, NAN, 2.0]), "to_bool", [False, False, True, True]),
+    ],
+)
 def test_conversions(source: np.ndarray, name: str, expected: object) -> None:
     np.testing.assert_array_equal(apply(name, source), expected)
 
@@ -130,9 +164,13 @@ def test_integer_division_is_pythons(left: int, right: int) -> None:
         assert apply("mod", left, right) == left % right
 
 
-@pytest.mark.parametrize(("left", "right", "message"), [
-    (7, 0, "7 // 0 divides by zero"), (-(2**63), -1, "-9223372036854775808 // -1 overflows 64 bits"),
-])
+@pytest.mark.parametrize(
+    ("left", "right", "message"),
+    [
+        (7, 0, "7 // 0 divides by zero"),
+        (-(2**63), -1, "-9223372036854775808 // -1 overflows 64 bits"),
+    ],
+)
 def test_integer_division_fails_with_a_code(left: int, right: int, message: str) -> None:
     with pytest.raises(ExecutionError, match=message) as caught:
         apply("floordiv", left, right)
@@ -157,14 +195,16 @@ def test_nan_is_canonical_in_what_is_returned() -> None:
 
 # ---- moves and views
 
+
 @pytest.mark.parametrize("shape", [(2, 3, 4), (1, 3, 1), (0, 3, 2)])
 def test_moves(shape: tuple[int, ...]) -> None:
     x = normal(*shape)
     found = apply("transpose", x, permutation=(2, 0, 1))
     np.testing.assert_array_equal(found, x.transpose(2, 0, 1))
     assert found.flags.c_contiguous and found.flags.owndata
-    np.testing.assert_array_equal(apply("reshape", x, axes=sizes(shape[0], shape[1] * shape[2])), x.reshape(shape[0], -1, order="C")
-                                  if x.size else np.zeros((0, 6)))
+    np.testing.assert_array_equal(
+        apply("reshape", x, axes=sizes(shape[0], shape[1] * shape[2])), x.reshape(shape[0], -1, order="C") if x.size else np.zeros((0, 6))
+    )
     spread = apply("broadcast", x, axes=sizes(5, *shape[:2], 2, shape[2]), positions=(1, 2, 4))
     np.testing.assert_array_equal(spread, np.broadcast_to(x[None, :, :, None, :], (5, *shape[:2], 2, shape[2])))
 
@@ -176,6 +216,7 @@ def test_a_transposed_tensor_is_reshaped_in_its_new_order() -> None:
 
 
 # ---- reductions
+
 
 def exact_order(values: list[np.float32]) -> np.float32:
     """Rule 2 in plain Python, one element at a time."""
@@ -280,6 +321,7 @@ def test_contractions_of_nothing() -> None:
 
 
 # ---- cross entropy
+
 
 @pytest.mark.parametrize("shape", [(7, 10), (2, 3, 5), (1, 1), (4,)])
 def test_cross_entropy(shape: tuple[int, ...]) -> None:

@@ -1,4 +1,5 @@
 """Control flow, data, handles, the host's border, and the promises about arguments in the reference evaluator."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluating import RecordingHost, apply, axis, dataset, evaluate, fresh_state, function_of, mlp, mode, tensor
+
 from shapescript.compiler.ir.nodes import Block, Value
 from shapescript.compiler.ir.sizes import Size, dim, fresh, number, of
 from shapescript.compiler.ir.types import (
@@ -44,6 +46,7 @@ def test_if(x: int, expected: int) -> None:
     def build(b: Builder, v: Value) -> Sequence[Value]:
         positive = b.op("gt", v, b.constant(0, I64))
         return b.emit("if", positive, regions=[block([], lambda i: [i.op("add", v, v)]), block([], lambda i: [i.op("neg", v)])])
+
     assert evaluate(build, x) == expected
 
 
@@ -57,6 +60,7 @@ def test_while_counts_collatz_steps() -> None:
     def build(b: Builder, n: Value) -> Sequence[Value]:
         more = block([INT, INT], lambda i, n, steps: [i.op("ne", n, i.constant(1, I64))])
         return b.emit("while", n, b.constant(0, I64), regions=[more, block([INT, INT], next_number)])
+
     assert evaluate(build, 27) == [1, 111]
 
 
@@ -68,6 +72,7 @@ def test_nested_ranges(start: int, stop: int) -> None:
 
     def build(b: Builder, low: Value, high: Value) -> Sequence[Value]:
         return b.emit("for_range", low, high, b.constant(0, I64), regions=[block([INT, INT], inner)], name="i")
+
     assert evaluate(build, start, stop) == sum(i * k for i in range(start, stop) for k in range(i))
 
 
@@ -75,6 +80,7 @@ def test_a_loop_carries_tensors_without_touching_the_first() -> None:
     def build(b: Builder, x: Value) -> Sequence[Value]:
         body = block([INT, x.type], lambda i, _, running: [i.op("add", running, x)])
         return [*b.emit("for_range", b.constant(0, I64), b.constant(3, I64), x, regions=[body], name="i"), x]
+
     x = np.float32([1, 2])
     total, same = evaluate(build, x)
     assert total.tolist() == [4, 8] and same.tolist() == [1, 2]
@@ -106,6 +112,7 @@ def batch_sums(shuffled: bool = False) -> Evaluator:
         types = [tensor(of(rows), 2), tensor(of(rows), element=I64), INT, tensor()]
         start = [b.constant(0, I64), b.constant(0.0, Element.F32)]
         return b.emit("for_batches", seen, size, drop_last, *start, regions=[block(types, body, [rows])])
+
     return Evaluator(function_of([DIGITS, INT, BOOL, INT], build))
 
 
@@ -125,9 +132,14 @@ def test_shuffled_batches_follow_the_order() -> None:
         assert code == 10 * int(places[:4].sum())
 
 
-@pytest.mark.parametrize(("count", "size", "drop_last", "message"), [
-    (5, 0, False, "batches of 0 examples"), (0, 4, False, "the dataset is empty"), (3, 4, True, "3 examples give no batch of 4"),
-])
+@pytest.mark.parametrize(
+    ("count", "size", "drop_last", "message"),
+    [
+        (5, 0, False, "batches of 0 examples"),
+        (0, 4, False, "the dataset is empty"),
+        (3, 4, True, "3 examples give no batch of 4"),
+    ],
+)
 def test_no_batches(count: int, size: int, drop_last: bool, message: str) -> None:
     with pytest.raises(ExecutionError, match=message) as caught:
         batch_sums().run([digits(count), size, drop_last, 0], RecordingHost())
@@ -139,6 +151,7 @@ def test_all_examples_and_data_from_the_host() -> None:
         data = b.op("load_data", path, dataset=DIGITS)
         pixels, labels = b.emit("dataset_all", data)
         return [pixels, labels, b.size(ROWS)]
+
     data = digits(3)
     pixels, labels, count = Evaluator(function_of([STRING], build)).run(["d.npz"], RecordingHost(load_data=lambda _: [data]))
     assert count == 3 and labels.tolist() == [0, 10, 20]
@@ -153,6 +166,7 @@ def masked(x: np.ndarray, rate: float, handle: Any) -> list[Any]:
     def build(b: Builder, v: Value, drop: Value, m: Value) -> Sequence[Value]:
         twice = [b.op("dropout", v, drop, *b.emit("mode_draw", m)) for _ in range(2)]
         return [*twice, *b.emit("mode_draw", m)]
+
     kinds = [tensor(*x.shape, element=Element.F64 if x.dtype == np.float64 else Element.F32), TensorType(Element.F64), MODE]
     return Evaluator(function_of(kinds, build)).run([x, rate, handle], RecordingHost())
 
@@ -187,6 +201,7 @@ def test_the_host_sees_python_numbers_and_its_errors_pass() -> None:
         total = b.op("sum", x, positions=(0,))
         b.emit("write", sink, total, b.size(number(3)), b.op("string", value="hello"), record="Logs", fields=("a", "b", "c"))
         return [total]
+
     host = RecordingHost(string=["hello"])
     function = function_of([SINK, tensor(3)], build)
     assert Evaluator(function).run(["a sink", np.float32([1, 2, 4])], host) == [7.0]
@@ -195,6 +210,7 @@ def test_the_host_sees_python_numbers_and_its_errors_pass() -> None:
 
     def refuse(*_: Any) -> Any:
         raise OSError("no space")
+
     with pytest.raises(OSError, match="no space"):
         Evaluator(function).run(["a sink", np.float32([1, 2, 4])], RecordingHost(string=["hello"], write=refuse))
 
@@ -204,6 +220,7 @@ def test_the_host_sees_the_dataset_behind_an_order() -> None:
         ordered = b.op("order", data, b.constant(1, I64), b.constant(0, I64))
         b.emit("save", path, ordered, names=("data",))
         return []
+
     data, host = digits(3), RecordingHost()
     Evaluator(function_of([STRING, DIGITS], build)).run(["x.pt", data], host)
     assert host.calls[0][1][1] is data
@@ -241,11 +258,14 @@ def test_axis_variables_are_found_inside_sums_and_quotients() -> None:
     assert sized(tensor(n + m), tensor(m), wanted=n)(np.zeros(7, np.float32), np.zeros(7, np.float32)) == 0
 
 
-@pytest.mark.parametrize(("first", "second", "message"), [
-    ((4, 16), (15,), "axis 0 of y is n and has 15 elements: it should have 16; n is 16 by axis 1 of x"),
-    ((5, 16), (16,), "axis 0 of x is 2*b and has 5 elements: 5 is not a multiple of 2"),
-    ((4, 16, 1), (16,), "x has 3 axes, not 2"),
-])
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ((4, 16), (15,), "axis 0 of y is n and has 15 elements: it should have 16; n is 16 by axis 1 of x"),
+        ((5, 16), (16,), "axis 0 of x is 2*b and has 5 elements: 5 is not a multiple of 2"),
+        ((4, 16, 1), (16,), "x has 3 axes, not 2"),
+    ],
+)
 def test_arguments_that_disagree(first: tuple[int, ...], second: tuple[int, ...], message: str) -> None:
     b, n = axis("b"), axis("n")
     with pytest.raises(ExecutionError) as caught:
@@ -294,6 +314,7 @@ def test_an_error_changes_no_argument() -> None:
         doubled = b.op("add", x, x)
         b.op("floordiv", n, n)
         return [doubled]
+
     x = np.float32([1, 2])
     function = function_of([tensor(2), INT], build, mutable=(0,))
     with pytest.raises(ExecutionError):
@@ -320,9 +341,11 @@ def test_a_kernel_is_its_region_at_every_point() -> None:
         def body(i: Builder, p: Value, q: Value, r: Value) -> Sequence[Value]:
             shifted = i.op("add", p, q)
             return [i.op("mul", shifted, r), i.op("relu", shifted), q]
+
         region = block([tensor()] * 3, body)
         space = (number(4), number(5), number(3))
         return b.emit("kernel", v, w, s, regions=[region], space=space, maps=((2, 0, 1), (0,), ()))
+
     scaled, rectified, spread = evaluate(build, x, bias, scale)
     shifted = (x + bias[:, None]).transpose(1, 2, 0)
     np.testing.assert_array_equal(scaled, shifted * scale)
@@ -334,6 +357,7 @@ def test_dropout_in_a_kernel_counts_the_points_of_its_space() -> None:
     def build(b: Builder, v: Value, rate: Value, seed: Value, draw: Value) -> Sequence[Value]:
         region = block([tensor(), TensorType(Element.F64), INT, INT], lambda i, *operands: [i.op("dropout", *operands)])
         return b.emit("kernel", v, rate, seed, draw, regions=[region], space=(number(3), number(40)), maps=((1,), (), (), ()))
+
     row = np.arange(1, 41, dtype=np.float32)
     found = evaluate(build, row, np.float64(0.5), np.int64(3), np.int64(0))
     np.testing.assert_array_equal(found, apply("dropout", np.tile(row, (3, 1)), np.float64(0.5), np.int64(3), np.int64(0)))
@@ -350,5 +374,6 @@ def test_a_fused_contraction_is_the_contraction_and_its_epilogue() -> None:
     def plain(b: Builder, v: Value, w: Value, c: Value) -> Sequence[Value]:
         product = b.op("contraction", v, w, left=(0, 1), right=(2, 1), out=(0, 2))
         return [b.op("relu", b.op("add", product, b.broadcast(c, product.type.axes, (1,)))), product]
+
     for found, expected in zip(evaluate(fused, x, y, bias), evaluate(plain, x, y, bias), strict=True):
         assert found.tobytes() == expected.tobytes()

@@ -1,4 +1,5 @@
 """Models, gradients, optimisers and whole training steps in the reference evaluator, beside PyTorch."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from evaluating import RecordingHost, axis, flat_model, fresh_state, function_of, linear, mlp, tensor, tensors_of
+
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import number
 from shapescript.compiler.ir.types import FLOAT, Element, ListType, Member, ModelType, OptimiserType, sorted_leaves
@@ -44,6 +46,7 @@ def test_leaves_and_submodels() -> None:
     def parts(b: Builder, m: Value) -> list[Value]:
         output = b.op("submodel", m, path="output")
         return [b.op("leaf", m, path="hidden.weight"), output, b.op("leaf", output, path="bias")]
+
     weight, output, bias = Evaluator(function_of([SMALL], parts)).run([flat_model(SMALL, tensors)], HOST)
     np.testing.assert_array_equal(weight, tensors["hidden.weight"])
     np.testing.assert_array_equal(bias, tensors["output.bias"])
@@ -57,6 +60,7 @@ def test_lists_of_submodels_lie_by_name() -> None:
 
     def parts(b: Builder, m: Value) -> list[Value]:
         return [b.op("submodel", m, path="blocks.10"), b.op("leaf", m, path="blocks.2.bias"), b.op("leaf", m, path="scale")]
+
     tenth, bias, scale = Evaluator(function_of([stack], parts)).run([flat_model(stack, tensors)], HOST)
     assert_is(block, tenth, {"weight": tensors["blocks.10.weight"], "bias": tensors["blocks.10.bias"]})
     np.testing.assert_array_equal(bias, tensors["blocks.2.bias"])
@@ -76,6 +80,7 @@ def test_replacing_a_part_leaves_the_old_model() -> None:
     def replaced(b: Builder, m: Value, n: Value) -> list[Value]:
         first = b.op("replace_submodel", m, b.op("submodel", n, path="output"), path="output")
         return [b.op("replace_submodel", first, b.op("leaf", n, path="hidden.bias"), path="hidden.bias"), m]
+
     changed, unchanged = Evaluator(function_of([SMALL, SMALL], replaced)).run([flat_model(SMALL, old), flat_model(SMALL, new)], HOST)
     assert_is(SMALL, changed, {**new, "hidden.weight": old["hidden.weight"]})
     assert_is(SMALL, unchanged, old)
@@ -124,11 +129,14 @@ def guarded(b: Builder, m: Value, opt: Value, g: Value, loss: Value) -> list[Val
     return [b.op("optimiser_step", opt), *b.emit("update", m, opt, g, b.float_constant(0.1), b.constant(1.0, Element.F32), kind="AdamW")]
 
 
-@pytest.mark.parametrize(("loss", "bad", "code", "message"), [
-    (float("nan"), (), "R1104", "the loss is nan at step 5"),
-    (float("-inf"), (), "R1104", "the loss is -inf at step 5"),
-    (1.0, ("output.bias", "hidden.weight"), "R1105", "the gradient of hidden.weight is not finite at step 5"),
-])
+@pytest.mark.parametrize(
+    ("loss", "bad", "code", "message"),
+    [
+        (float("nan"), (), "R1104", "the loss is nan at step 5"),
+        (float("-inf"), (), "R1104", "the loss is -inf at step 5"),
+        (1.0, ("output.bias", "hidden.weight"), "R1105", "the gradient of hidden.weight is not finite at step 5"),
+    ],
+)
 def test_what_is_not_finite_stops_before_the_update(loss: float, bad: Sequence[str], code: str, message: str) -> None:
     gradient = random_model(SMALL, 2)
     for name in bad:
@@ -158,6 +166,7 @@ def test_a_fresh_optimiser() -> None:
     def build(b: Builder, m: Value) -> list[Value]:
         state = b.op("optimiser", m, *(b.float_constant(value) for value in (0.8, 0.95, 1e-6, 0.1)), kind="AdamW")
         return [state, b.op("optimiser_step", state)]
+
     state, step = Evaluator(function_of([SMALL], build)).run([random_model(SMALL)], HOST)
     assert isinstance(state, OptimiserState) and step == 0 and not state.first.any() and not state.second.any()
     assert state.block[3:7].view(np.float64).tolist() == [0.8, 0.95, 1e-6, 0.1]
@@ -173,6 +182,7 @@ def test_adamw_is_torchs(constants: tuple[tuple[float, float], float, float]) ->
 
     def build(b: Builder, *operands: Value) -> list[Value]:
         return list(b.emit("update", *operands, kind="AdamW"))
+
     update = Evaluator(function_of([SMALL, OptimiserType("AdamW", SMALL), SMALL, FLOAT, F32_SCALAR], build, mutable=(0, 1)))
     model, state = flat_model(SMALL, tensors), fresh_state(SMALL, betas, eps, decay)
     for step in range(20):
@@ -190,6 +200,7 @@ def test_adamw_is_torchs(constants: tuple[tuple[float, float], float, float]) ->
 def test_tiny_first_moments_become_zero() -> None:
     def build(b: Builder, m: Value, opt: Value, g: Value) -> list[Value]:
         return list(b.emit("update", m, opt, g, b.float_constant(0.1), b.constant(1.0, Element.F32), kind="AdamW"))
+
     update = Evaluator(function_of([SMALL, OptimiserType("AdamW", SMALL), SMALL], build, mutable=(0, 1)))
     gradient = {name: np.zeros_like(value) for name, value in random_tensors(SMALL).items()}
     gradient["hidden.bias"][:] = [2.0**-96, -(2.0**-96), 2.0**-97, -(2.0**-97), 1.0]
@@ -223,12 +234,14 @@ def classifier(b: Builder, model: ModelType, m: Value, x: Value, labels: Value) 
     def layer(name: str, value: Value) -> Value:
         product = b.op("contraction", value, leaves[f"{name}.weight"], left=(0, 1), right=(2, 1), out=(0, 2))
         return b.op("add", product, b.broadcast(leaves[f"{name}.bias"], product.type.axes, (1,)))
+
     loss, _ = b.emit("cross_entropy", layer("output", b.op("relu", layer("hidden", x))), labels)
     return loss, list(leaves.values())
 
 
 def training_step(model: ModelType, rate: float, limit: float) -> Evaluator:
     """(mut model, mut optimiser, x, labels) to the loss and the norm before clipping."""
+
     def build(b: Builder, m: Value, opt: Value, x: Value, labels: Value) -> list[Value]:
         loss, leaves = classifier(b, model, m, x, labels)
         gradient = b.op("pack", *gradients(b, loss, leaves), model=model)
@@ -237,6 +250,7 @@ def training_step(model: ModelType, rate: float, limit: float) -> Evaluator:
         ratio = b.op("div", b.float_constant(limit), b.op("add", norm, b.float_constant(1e-6)))
         factor = b.convert(b.op("minimum", ratio, b.float_constant(1.0)), Element.F32)
         return [loss, norm, *b.emit("update", m, opt, gradient, b.float_constant(rate), factor, kind="AdamW")]
+
     rows, inputs = axis("b"), next(leaf for leaf in sorted_leaves(model) if leaf.name == "hidden.weight").type.axes[1]
     types = [model, OptimiserType("AdamW", model), tensor(rows, inputs), tensor(rows, element=Element.I64)]
     return Evaluator(function_of(types, build, mutable=(0, 1)))

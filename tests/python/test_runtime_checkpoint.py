@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 from runtime_samples import digits, encoder_layout, filled, mlp_layout
+
 from shapescript.runtime.checkpoint import load_checkpoint, read_checkpoint, save_checkpoint
 from shapescript.runtime.entries import Tensor
 from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointMissing, CheckpointUnwritable

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
 from shapescript.runtime.errors import CheckpointError
 from shapescript.runtime.zip_reader import DamagedArchiveError, TruncatedArchiveError, ZipReader

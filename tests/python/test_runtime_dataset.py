@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from runtime_samples import DIGIT, digit_arrays, digits
+
 from shapescript.runtime.dataset import ROWS_AHEAD, Dataset
 from shapescript.runtime.errors import ArgumentError, DataError
 from shapescript.runtime.record import Batch, Field, RecordType

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from runtime_samples import encoder_layout, filled, leaf, mlp_layout, same_bytes
+
 from shapescript.runtime.errors import ArgumentError, CheckpointError, ShapeScriptError
 from shapescript.runtime.layout import Layout, Leaf, Start, aligned
 from shapescript.runtime.model import Model, initialise

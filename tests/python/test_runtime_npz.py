@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from runtime_samples import DIGIT, digit_arrays
+
 from shapescript.runtime.errors import DataError, DataFileMissing
 from shapescript.runtime.npz import find_data_file, load_npz
 

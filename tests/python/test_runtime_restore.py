@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from runtime_samples import digits, encoder_layout, filled, leaf, mlp_layout, same_bytes
+
 from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
 from shapescript.runtime.entries import Tensor
 from shapescript.runtime.errors import CheckpointError, CheckpointMissing, LogError

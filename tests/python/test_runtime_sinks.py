@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from shapescript.runtime.errors import ArgumentError, CheckpointError, LogError
 from shapescript.runtime.jsonl import JsonLinesSink, jsonl
 from shapescript.runtime.sinks import LogSink, MemorySink

@@ -9,6 +9,7 @@ import struct
 import numpy as np
 import pytest
 from runtime_samples import encoder_layout, filled, mlp_layout
+
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.mode import Eval, EvalMode, Mode, Train
 from shapescript.runtime.optimiser import AdamW

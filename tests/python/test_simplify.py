@@ -1,4 +1,5 @@
 """Simplification: the same bits with less to do."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -72,13 +73,26 @@ def test_random_programs_keep_their_bits(first: int) -> None:
 
 # ---- host scalars
 
-@pytest.mark.parametrize(("name", "numbers", "element", "expected"), [
-    ("add", (2, 3), Element.I64, 5), ("mul", (2**62, 4), Element.I64, 0), ("neg", (-(2**63),), Element.I64, -(2**63)),
-    ("div", (1.0, 3.0), Element.F64, 1 / 3), ("div", (1.0, 3.0), Element.F32, float(np.float32(1) / np.float32(3))),
-    ("div", (1.0, 0.0), Element.F64, float("inf")), ("lt", (1, 2), Element.I64, True), ("floordiv", (-7, 2), Element.I64, -4),
-    ("mod", (-7, 2), Element.I64, 1), ("to_f64", (3,), Element.I64, 3.0), ("to_i64", (-2.9,), Element.F64, -2),
-    ("to_bool", (2.0,), Element.F32, True), ("not", (True,), Element.BOOL, False), ("sqrt", (2.0,), Element.F64, 2.0**0.5),
-])
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "element", "expected"),
+    [
+        ("add", (2, 3), Element.I64, 5),
+        ("mul", (2**62, 4), Element.I64, 0),
+        ("neg", (-(2**63),), Element.I64, -(2**63)),
+        ("div", (1.0, 3.0), Element.F64, 1 / 3),
+        ("div", (1.0, 3.0), Element.F32, float(np.float32(1) / np.float32(3))),
+        ("div", (1.0, 0.0), Element.F64, float("inf")),
+        ("lt", (1, 2), Element.I64, True),
+        ("floordiv", (-7, 2), Element.I64, -4),
+        ("mod", (-7, 2), Element.I64, 1),
+        ("to_f64", (3,), Element.I64, 3.0),
+        ("to_i64", (-2.9,), Element.F64, -2),
+        ("to_bool", (2.0,), Element.F32, True),
+        ("not", (True,), Element.BOOL, False),
+        ("sqrt", (2.0,), Element.F64, 2.0**0.5),
+    ],
+)
 def test_scalars_are_folded_as_engines_compute(name: str, numbers: tuple[float, ...], element: Element, expected: object) -> None:
     found = constant_of(simplified([], lambda b: b.op(name, *(b.constant(value, element) for value in numbers))))
     assert found == expected and type(found) is type(expected)
@@ -101,25 +115,31 @@ def test_known_sizes_are_numbers() -> None:
 
 # ---- what keeps bits, and what doesn't
 
+
 def element_of(b: Builder, name: str, x: Value, constant: float, left: bool) -> Value:
     other = b.full(constant, result_type(x))
     return b.op(name, other, x) if left else b.op(name, x, other)
 
 
-@pytest.mark.parametrize(("name", "constant", "left"), [
-    ("mul", 1.0, False), ("mul", 1.0, True), ("div", 1.0, False), ("sub", 0.0, False), ("add", -0.0, False), ("add", -0.0, True)])
+@pytest.mark.parametrize(
+    ("name", "constant", "left"),
+    [("mul", 1.0, False), ("mul", 1.0, True), ("div", 1.0, False), ("sub", 0.0, False), ("add", -0.0, False), ("add", -0.0, True)],
+)
 def test_neutral_numbers_go(name: str, constant: float, left: bool) -> None:
     assert names(simplified([tensor(4)], lambda b, x: element_of(b, name, x, constant, left))) == []
 
 
-@pytest.mark.parametrize(("name", "constant", "left"), [
-    ("mul", 0.0, False), ("add", 0.0, False), ("sub", 0.0, True), ("div", 1.0, True), ("div", 3.0, False), ("sub", -0.0, False)])
+@pytest.mark.parametrize(
+    ("name", "constant", "left"),
+    [("mul", 0.0, False), ("add", 0.0, False), ("sub", 0.0, True), ("div", 1.0, True), ("div", 3.0, False), ("sub", -0.0, False)],
+)
 def test_numbers_that_may_change_bits_stay(name: str, constant: float, left: bool) -> None:
     assert name in names(simplified([tensor(4)], lambda b, x: element_of(b, name, x, constant, left)))
 
 
-@pytest.mark.parametrize(("divisor", "divides"), [
-    (8.0, False), (-0.5, False), (2.0**126, False), (2.0**127, True), (6.0, True), (0.0, True)])
+@pytest.mark.parametrize(
+    ("divisor", "divides"), [(8.0, False), (-0.5, False), (2.0**126, False), (2.0**127, True), (6.0, True), (0.0, True)]
+)
 def test_a_division_by_a_power_of_two_is_a_product(divisor: float, divides: bool) -> None:
     function = function_of([tensor(6)], lambda b, x: element_of(b, "div", x, divisor, False))
     changed = simplify(function)
@@ -138,19 +158,23 @@ def test_conversions_there_and_back() -> None:
 def test_a_choice_by_a_known_condition() -> None:
     def build(b: Builder, x: Value, y: Value) -> Value:
         return b.op("select", b.full(True, TensorType(Element.BOOL, (number(4),))), x, y)
+
     assert names(simplified([tensor(4), tensor(4)], build)) == []
 
 
 # ---- axes
 
+
 def test_double_transposes_and_broadcasts() -> None:
     def back(b: Builder, x: Value) -> Value:
         return b.op("transpose", b.op("transpose", x, permutation=(2, 0, 1)), permutation=(1, 2, 0))
+
     assert names(simplified([tensor(2, 3, 4)], back)) == []
 
     def spread(b: Builder, x: Value) -> Value:
         once = b.broadcast(x, (number(2), number(3)), (1,))
         return b.broadcast(once, (number(2), number(5), number(3)), (0, 2))
+
     (op,) = walk(simplified([tensor(3)], spread).body)
     assert op.name == "broadcast" and tuple(op.attributes["positions"]) == (2,)
 
@@ -159,6 +183,7 @@ def test_work_on_what_is_spread_is_done_before() -> None:
     def build(b: Builder, x: Value, y: Value) -> Value:
         axes = (number(2), number(3), number(4))
         return b.op("mul", b.op("exp", b.broadcast(x, axes, (1,))), b.broadcast(y, axes, ()))
+
     found = simplified([tensor(3), F32_SCALAR], build)
     assert [str(op.result.type) for op in walk(found.body) if op.name in ("exp", "mul")] == ["f32[3]", "f32[3]"]
 
@@ -167,15 +192,24 @@ def test_a_product_reads_transposed_operands_and_writes_transposed_results() -> 
     def build(b: Builder, x: Value, y: Value) -> Value:
         turned = b.op("transpose", y, permutation=(1, 0))
         return b.op("transpose", b.op("contraction", x, turned, left=(0, 1), right=(1, 2), out=(0, 2)), permutation=(1, 0))
+
     (op,) = walk(simplified([tensor(3, 4), tensor(5, 4)], build).body)
     assert (op.attributes["left"], op.attributes["right"], op.attributes["out"]) == ((0, 1), (2, 1), (2, 0))
 
 
 def test_the_order_of_a_sum_over_two_axes_is_kept() -> None:
     """Reading the left operand transposed would sum in another order; the right one may be read so."""
+
     def build(b: Builder, x: Value, y: Value) -> Value:
-        return b.op("contraction", b.op("transpose", x, permutation=(1, 0)), b.op("transpose", y, permutation=(1, 0)),
-                    left=(0, 1), right=(0, 1), out=())
+        return b.op(
+            "contraction",
+            b.op("transpose", x, permutation=(1, 0)),
+            b.op("transpose", y, permutation=(1, 0)),
+            left=(0, 1),
+            right=(0, 1),
+            out=(),
+        )
+
     (turn, product) = walk(simplified([tensor(3, 4), tensor(3, 4)], build).body)
     assert turn.name == "transpose" and product.attributes["right"] == (1, 0)
 
@@ -192,6 +226,7 @@ def test_leading_axes_of_a_product_are_not_merged() -> None:
         y = b.op("tanh", b.op("reshape", y, axes=(sizes["b"], sizes["n"], sizes["O"])))
         g = b.op("reshape", y, axes=(number(6), sizes["O"]))
         return [y, b.op("contraction", g, rows, left=(0, 1), right=(0, 2), out=(1, 2)), b.op("sum", g, positions=(0,))]
+
     types = [tensor(2, 3, 4), tensor(5, 4), tensor(5)]
     function = function_of(types, build)
     changed = simplify(function)
@@ -203,20 +238,24 @@ def test_leading_axes_of_a_product_are_not_merged() -> None:
 
 def test_a_group_opened_otherwise_stays_a_reshape() -> None:
     """(p q) opened as (q p) is no identity."""
+
     def build(b: Builder, x: Value) -> Value:
         opened = b.op("reshape", x, axes=(number(2), number(3)))
         turned = b.op("transpose", opened, permutation=(1, 0))
         return b.op("reshape", turned, axes=(number(6),))
+
     assert names(simplified([tensor(6)], build)) == ["reshape", "transpose", "reshape"]
 
 
 # ---- common subexpressions, dead code, loops
+
 
 def test_common_subexpressions_are_shared_into_regions() -> None:
     def build(b: Builder, x: Value, n: Value) -> list[Value]:
         inner, h = Builder(SPAN), Value(x.type)
         body = inner.block([Value(INT), h], [inner.op("add", h, inner.op("exp", x))])
         return [b.op("exp", x), b.op("exp", x), *b.emit("for_range", n, n, x, regions=[body])]
+
     assert names(simplified([tensor(4), INT], build)).count("exp") == 1
 
 
@@ -225,6 +264,7 @@ def test_ordered_operations_are_neither_shared_nor_dropped() -> None:
         draws = [b.emit("mode_draw", mode)[1] for _ in range(2)]
         b.op("mean", x, positions=(0,))
         return draws
+
     assert names(simplified([MODE, tensor(4)], build)) == ["mode_draw", "mode_draw", "mean"]
 
 
@@ -241,6 +281,7 @@ def test_invariants_leave_loops_and_ordered_operations_stay() -> None:
         spread = inner.spread(top, result_type(x))
         body = inner.block([Value(INT), h], [inner.op("add", inner.op("add", h, power), spread)])
         return [*b.emit("for_range", n, n, x, regions=[body])]
+
     function = simplified([tensor(4), INT], build)
     (loop,) = [op for op in function.body.ops if op.regions]
     assert [op.name for op in function.body.ops] == ["exp", "for_range"]
@@ -252,6 +293,7 @@ def test_what_a_loop_does_not_change_is_not_carried() -> None:
         inner, h, same, unused = Builder(SPAN), Value(x.type), Value(x.type), Value(x.type)
         body = inner.block([Value(INT), h, same, unused], [inner.op("add", h, same), same, inner.op("exp", unused)])
         return b.emit("for_range", n, n, x, y, y, regions=[body])[0]
+
     function = simplified([tensor(4), tensor(4), INT], build)
     assert names(function) == ["for_range", "add"]
     assert len(function.body.ops[0].results) == 1
@@ -264,6 +306,7 @@ def test_branches_of_known_condition_and_results_that_are_equal() -> None:
         b.emit("if", b.constant(False, Element.BOOL), regions=[never.block([], []), Block((), (), ())])
         yes = Builder(SPAN)
         return [*b.emit("if", c, regions=[yes.block([], [yes.op("exp", x), x]), Block((), (), (x, x))])]
+
     function = simplified([tensor(4), BOOL], build)
     assert names(function) == ["if", "exp"]
     assert function.body.yields[1] is function.body.parameters[0]
@@ -276,6 +319,7 @@ def test_an_empty_branch_goes_and_a_printing_one_stays() -> None:
         b.emit("if", c, regions=[empty.block([], []), Block((), (), ())])
         b.emit("if", c, regions=[prints.block([], []), Block((), (), ())])
         return []
+
     assert names(simplified([BOOL], build)) == ["if", "print"]
 
 
@@ -287,6 +331,7 @@ def test_sizes_that_a_loop_binds_do_not_leave_it() -> None:
         inner, x, h = Builder(SPAN), Value(TensorType(Element.F32, (of(rows), number(2)))), Value(INT)
         body = inner.block([x, h], [inner.op("add", inner.op("add", h, inner.size(of(rows))), inner.size(dataset.rows))], [rows])
         return [*b.emit("for_batches", data, b.constant(4, Element.I64), b.constant(False, Element.BOOL), total, regions=[body])]
+
     function = simplified([dataset, INT], build)
     assert [op.attributes["size"] for op in function.body.ops if op.name == "size"] == [dataset.rows]
     assert names(function).count("size") == 2
@@ -298,15 +343,18 @@ def test_before_differentiation_only_conditions_are_folded() -> None:
         condition = b.op("gt", b.constant(3, Element.I64), b.constant(2, Element.I64))
         (found,) = b.emit("if", condition, regions=[yes.block([], [yes.op("exp", x)]), Block((), (), (x,))])
         return [found, b.op("exp", x)]
+
     assert names(fold_conditions(function_of([tensor(4)], build))) == ["exp", "exp"], "not shared: adjoints are added use by use"
 
 
 # ---- models
 
+
 def test_parts_of_what_was_put_together() -> None:
     def build(b: Builder, m: Value, n: Value) -> list[Value]:
         whole = b.op("replace_submodel", m, b.op("submodel", n, path="one"), path="two")
         return [b.op("leaf", whole, path="two.bias"), b.op("leaf", whole, path="one.bias"), b.op("submodel", whole, path="two")]
+
     function = simplified([PAIR, PAIR], build)
     assert sorted(names(function)) == ["leaf", "leaf", "submodel"]
     assert [op.operands[0] is function.body.parameters[0] for op in function.body.ops if op.name == "leaf"].count(True) == 1
@@ -314,6 +362,7 @@ def test_parts_of_what_was_put_together() -> None:
     def packed(b: Builder, m: Value) -> Value:
         leaves = [b.op("leaf", m, path=f"{part}.{name}") for part in ("one", "two") for name in ("bias", "weight")]
         return b.op("pack", *leaves, model=PAIR)
+
     assert names(simplified([PAIR], packed)) == []
 
 
@@ -339,6 +388,7 @@ def test_an_evaluation_mode_draws_nothing() -> None:
     def build(b: Builder, x: Value) -> Value:
         seed, draw = b.emit("mode_draw", b.op("mode_eval"))
         return b.op("dropout", x, b.float_constant(0.1), seed, draw)
+
     assert names(simplified([tensor(4)], build)) == []
 
 
@@ -347,4 +397,5 @@ def test_dead_code_keeps_effects() -> None:
         b.op("exp", x)
         b.emit("write", sink, r, record="R", fields=("r",))
         return x
+
     assert names(simplified([SINK, tensor(4), FLOAT], build)) == ["write"]
