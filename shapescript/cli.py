@@ -112,7 +112,8 @@ def _run(options: argparse.Namespace) -> int:
         return BAD_USAGE
 
     from shapescript.program import Program as Loaded
-    from shapescript.progress import Progress, is_terminal
+    from shapescript.progress import Progress
+    from shapescript.progress_line import is_terminal
 
     progress = Progress(sys.stderr, is_terminal(sys.stderr))
     program = Loaded(checked, Path(options.file), options.engine, progress)

@@ -145,7 +145,7 @@ class AxisContext:
     def qualified(self, name: tree.QualifiedName, span: Span) -> Axis:
         scope = self.scope
         for part in name.parts[:-1]:
-            entity = scope.entities.get(part.text)
+            entity = scope.seen_from(self.scope, part.text)
             if isinstance(entity, BrokenEntity):
                 raise Reported
             if not isinstance(entity, ModuleEntity):

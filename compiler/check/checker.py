@@ -104,7 +104,8 @@ def _bind_import(importer: ModuleScope, target: ModuleScope, name: tree.Identifi
         own = [known for known in target.entities if known not in target.imported]
         report.error("E0205", f"the module `{Path(target.name).stem}` declares no `{name}`", name.span, help=did_you_mean(name.text, own))
         found = BrokenEntity(name.span)
-    declare(importer, name, found, report)
+    if declare(importer, name, found, report):
+        importer.imported[name.text] = name.span
 
 
 def check_recursion(by_key: Mapping[str, FunctionInfo], calls: Mapping[str, list[tuple[str, Span]]], report: Report, code: str) -> None:
@@ -137,7 +138,7 @@ def check_recursion(by_key: Mapping[str, FunctionInfo], calls: Mapping[str, list
 
 def _collect(path: str, main: ModuleScope | None, checked: CheckedFunctions, modules: Modules, module: Module | None) -> Program:
     entities = main.entities if main else {}
-    own = {name: entity for name, entity in entities.items() if not isinstance(entity, ModuleEntity)}
+    own = {name: entity for name, entity in entities.items() if main and name not in main.imported}
     return Program(
         path=path,
         diagnostics=modules.report.diagnostics,

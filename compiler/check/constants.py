@@ -47,7 +47,7 @@ class ConstantEvaluator:
         self.report.fail("E0502", what, node.span)
 
     def _named(self, scope: ModuleScope, name: str, node: tree.Expression) -> Constant:
-        entity = scope.entities.get(name)
+        entity = scope.seen_from(self.scope, name)
         if isinstance(entity, DimEntity):
             assert entity.symbol.value is not None
             return entity.symbol.value

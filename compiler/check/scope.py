@@ -84,11 +84,15 @@ class ModuleScope:
     source: Source
     module: tree.Module
     entities: dict[str, Entity] = field(default_factory=dict)
-    imported: set[str] = field(default_factory=set)
+    imported: dict[str, Span] = field(default_factory=dict)
 
     def exported(self, name: str) -> Entity | None:
         """What an importing module finds under the name: a module doesn't hand on what it imports."""
         return None if name in self.imported else self.entities.get(name)
+
+    def seen_from(self, module: ModuleScope, name: str) -> Entity | None:
+        """What a module finds under the name here: everything in itself, what is exported elsewhere."""
+        return self.entities.get(name) if module is self else self.exported(name)
 
     def dims(self) -> Iterator[tuple[str, Symbol]]:
         for name, entity in self.entities.items():

@@ -86,7 +86,7 @@ class TypeReader:
     def _entity(self, name: tree.QualifiedName) -> Entity | None:
         scope = self.context.scope
         for part in name.parts[:-1]:
-            entity = scope.entities.get(part.text)
+            entity = scope.seen_from(self.context.scope, part.text)
             if not isinstance(entity, ModuleEntity):
                 return None
             scope = entity.scope
@@ -164,7 +164,7 @@ class TypeReader:
     def _not_in_module(self, name: tree.QualifiedName) -> NoReturn:
         scope = self.context.scope
         for part in name.parts[:-1]:
-            entity = scope.entities.get(part.text)
+            entity = scope.seen_from(self.context.scope, part.text)
             if isinstance(entity, BrokenEntity):
                 raise Reported
             if not isinstance(entity, ModuleEntity):

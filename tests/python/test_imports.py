@@ -102,8 +102,8 @@ def test_imports_as_deep_as_one_likes(tmp_path: Path) -> None:
 
 def test_file_by_two_names_is_one_module(tmp_path: Path) -> None:
     """Beside and through its folder, by its name and by a link: the model is the same one."""
-    user = "import mlp\n\nfn take(m: mlp.M) -> int:\n    return 1\n"
-    text = "import models.mlp as a\nimport models.user as user\nimport link\n\nfn f(m: a.M, n: link.M) -> int:\n    return user.take(m) + user.take(n)\n"
+    user = "import mlp\n\nfn take(m: mlp.M, n: mlp.M) -> int:\n    return 1\n"
+    text = "import models.mlp\nimport models.user\nimport link\n\nfn f(m: mlp.M, n: link.M) -> int:\n    return user.take(m, n)\n"
     path = written(tmp_path, main=text, models__mlp=MODEL, models__user=user)
     (tmp_path / "link.ss").symlink_to(tmp_path / "models" / "mlp.ss")
     assert reached(check_file(path)) == [tmp_path / "models" / "mlp.ss", tmp_path / "models" / "user.ss"]
@@ -212,11 +212,28 @@ def test_two_modules_of_one_name_need_another_name(tmp_path: Path) -> None:
     assert not check_file(written(tmp_path, main="import a.mlp\nimport b.mlp as other\n", **texts)).diagnostics
 
 
-def test_what_a_module_imports_it_does_not_hand_on(tmp_path: Path) -> None:
-    path = written(tmp_path, main="from a import M\n", a="from b import M\n", b=MODEL)
-    assert only(path).code == "E0205"
-    path = written(tmp_path, main="import a\n\nfn f(m: a.b.M) -> int:\n    return 1\n", a="import b\n")
-    assert {diagnostic.code for diagnostic in check_file(path).diagnostics} == {"E0205"}
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("from a import M\n", "E0205"),
+        ("from a import b\n", "E0205"),
+        ("import a\n\nfn g(m: a.M) -> int:\n    return 1\n", "E0205"),
+        ("import a\n\nfn g(m: a.b.M) -> int:\n    return 1\n", "E0201"),
+        ("import a\n\nfn g(x: [b a.b.D]) -> int:\n    return 1\n", "E0203"),
+        ("import a\n\nfn g() -> int:\n    return a.nothing()\n", "E0205"),
+        ("import a\n\nfn g() -> int:\n    return a.b.nothing()\n", "E0205"),
+        ("import a\n\nconst Half = a.D / 2\n", "E0201"),
+    ],
+)
+def test_what_a_module_imports_it_does_not_hand_on(tmp_path: Path, text: str, code: str) -> None:
+    path = written(tmp_path, main=text, a="import b\nfrom b import D, M, nothing\n", b=f"dim D = 3\n\n{MODEL}\n{EMPTY}")
+    assert only(path).code == code
+
+
+def test_host_sees_what_a_file_declares_not_what_it_imports(tmp_path: Path) -> None:
+    path = written(tmp_path, main="from a import M, nothing\n\nfn main() -> int:\n    return nothing()\n", a=f"{MODEL}\n{EMPTY}")
+    program = check_file(path)
+    assert program.diagnostics == () and set(program.functions) == {"main"} and not program.models
 
 
 # ---- errors inside imported files
@@ -232,6 +249,6 @@ def test_mistake_in_an_imported_file_is_shown_there_once(tmp_path: Path, capsys:
 
 
 def test_imported_file_that_does_not_parse(tmp_path: Path) -> None:
-    text = "import a\n\nfn g() -> int:\n    return a.f() + other\n"
+    text = "import a\n\nfn g() -> int:\n    return a.f()\n\nfn h() -> int:\n    return other\n"
     found = check_file(written(tmp_path, main=text, a="fn f( -> int:\n    return 1\n")).diagnostics
     assert [(Path(diagnostic.place[0]).name, diagnostic.code) for diagnostic in found] == [("a.ss", "E0107"), ("main.ss", "E0201")]
