@@ -311,3 +311,17 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     _, err = process.communicate()
     assert process.returncode == 0
     assert "\r" not in err and "epoch 1  step 23  loss " in err
+
+
+def test_the_last_epoch_is_told_before_what_is_printed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "shapescript", "run", EXAMPLE, "--epochs", "2"]
+    done = subprocess.run(command, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+    last, printed = done.stdout.splitlines()[-2:]
+    assert last.startswith("epoch 2  step 46  loss ") and printed.startswith("test accuracy ")
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    process = started(tmp_path, "--version")
+    assert process.communicate() == (f"shapescript {shapescript.__version__}\n", "") and process.returncode == 0
+    process = started(tmp_path, "rum")
+    assert "usage: shapescript" in process.communicate()[1] and process.returncode == 2
