@@ -36,7 +36,7 @@ class Progress:
         self._names_epoch = self._flushed = False
         self._began = clock()
         self._shown_at: float | None = None  # when the line was shown last, or the first record came
-        self._news = self._epoch_ended = False  # since a line was left standing
+        self._news = False  # since a line was left standing
         self._resumed: str | None = None  # the checkpoint whose log nothing was written to yet
 
     # ---- what the host tells
@@ -65,7 +65,6 @@ class Progress:
 
     def flushed(self) -> None:
         self._in_epoch = False
-        self._epoch_ended = self._news
         if not self._names_epoch:
             self._epoch += 1
         if not self._live and self._news and (not self._flushed or self._is_due(PLAIN_SECONDS)):
@@ -81,7 +80,8 @@ class Progress:
 
     def printing(self) -> None:
         """What the program prints comes below the line of an epoch that has ended, and in the place of one that goes on."""
-        if self._epoch_ended:
+        stands = not self._in_epoch or (not self._live and self._is_due(PLAIN_SECONDS))
+        if self._news and stands:
             self._leave()
         else:
             self._line.hide()
@@ -118,7 +118,7 @@ class Progress:
     def _leave(self) -> None:
         self._show()
         self._line.keep()
-        self._news = self._epoch_ended = False
+        self._news = False
 
     def _parts(self, now: float) -> list[str]:
         epoch = self._epoch + (self._in_epoch and not self._names_epoch)
@@ -129,7 +129,7 @@ class Progress:
             parts.append(f"loss {self._loss:.4f}")
         rate = self._rate.value
         if rate is not None:
-            parts.append(f"{rate:.0f} steps/s" if rate >= 10 else f"{rate:.2f} steps/s")
+            parts.append(f"{rate:.0f} steps/s" if rate >= 10 else f"{rate:.2g} steps/s")
         if self._live:
             parts.append(str(timedelta(seconds=int(now - self._began))))
         return parts

@@ -26,7 +26,7 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
     ("R1105", "a gradient that isn't finite",
      "A gradient holds NaN or infinity. The step was stopped before anything changed."),
     ("R1106", "whole-number arithmetic without a result",
-     "A whole number was divided by zero, or grew beyond 64 bits."),
+     "A whole number was divided by 0 with `//` or `%`, or the least one by -1. Sums and products wrap around."),
     # R12xx: data files
     ("R1201", "a data file that isn't found",
      "Data files are looked for beside the program, then in the working directory."),

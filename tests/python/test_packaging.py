@@ -99,7 +99,10 @@ def test_importing_alone_loads_nothing_heavy() -> None:
     assert not {"numpy", "lark", "llvmlite"} & loaded("import shapescript")
 
 
-@pytest.mark.parametrize("words", [["check", "EXAMPLE"], ["--help"], ["run", "--help"], ["run", "EXAMPLE", "--help"], ["--version"]])
+LIGHT = [["check", "EXAMPLE"], ["--help"], ["run", "--help"], ["run", "EXAMPLE", "--help"], ["--version"], ["std", "list"]]
+
+
+@pytest.mark.parametrize("words", LIGHT)
 def test_light_commands_load_neither_llvmlite_nor_numpy(words: list[str]) -> None:
     arguments = [str(EXAMPLES / "train_mlp.ss") if word == "EXAMPLE" else word for word in words]
     code = f"from shapescript.cli import main; assert main({arguments!r}) == 0"

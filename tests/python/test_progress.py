@@ -77,8 +77,13 @@ def test_an_epoch_that_has_ended_is_shown_before_what_is_printed() -> None:
     shown.printing()
     assert stream.getvalue().splitlines()[1:] == ["epoch 3  step 3  loss 0.5000  10 steps/s"]
     shown.printing()
-    shown.close()
     assert len(stream.getvalue().splitlines()) == 2
+    shown.wrote(record(4))
+    clock.now += 1.0
+    shown.printing()
+    assert stream.getvalue().splitlines()[2:] == ["epoch 4  step 4  loss 0.5000  10 steps/s"]
+    shown.close()
+    assert len(stream.getvalue().splitlines()) == 3
 
 
 def test_steps_a_second_are_those_of_the_last_one_or_two_seconds() -> None:
@@ -89,7 +94,7 @@ def test_steps_a_second_are_those_of_the_last_one_or_two_seconds() -> None:
         shown.flushed()
     shown.close()
     found = [line.split("  ")[3:] for line in stream.getvalue().splitlines()]
-    assert found == [[], ["0.01 steps/s"], ["0.25 steps/s"], ["100 steps/s"], [], ["4.00 steps/s"]]
+    assert found == [[], ["0.01 steps/s"], ["0.25 steps/s"], ["100 steps/s"], [], ["4 steps/s"]]
 
 
 # ---- the line on a terminal
