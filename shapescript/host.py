@@ -158,7 +158,7 @@ class ProgramHost:
             case TensorType(element, axes) if axes:
                 return restore.TensorType(element.value, tuple(str(size) for size in axes), tuple(known_size(size) for size in axes))
             case TensorType(element, _):
-                return restore.ScalarType(SCALAR_NAMES[element])  # type: ignore[arg-type]  # a dict's values are not literals to mypy
+                return restore.ScalarType(SCALAR_NAMES[element])
         return restore.ScalarType("str")
 
 

@@ -76,8 +76,11 @@ def _dropout(site: Site) -> Typed:
 
 
 def _stop_gradient(site: Site) -> Typed:
-    operand, kind = site.tensor(site.arguments(("x",))["x"], floats=False)
-    return Typed(kind, (site.body.builder.op("stop_gradient", operand.value),))
+    argument = site.arguments(("x",))["x"]
+    operand = site.evaluate(argument)
+    if not isinstance(operand.type, Tensor):
+        site.fail("E0301", f"`{site.name}` takes a tensor, found {operand.type}", argument.value.span)
+    return Typed(operand.type, (site.body.builder.op("stop_gradient", operand.value),))
 
 
 HANDLERS: dict[str, Handler] = {

@@ -187,7 +187,8 @@ def _converts_to(element: Element) -> None:
     def rule(op: Op) -> tuple[Type, ...]:
         return (TensorType(element, tensors(op, 1)[0].axes),)
 
-    register(OpEntry(f"to_{element.value}", rule, _one(_convert), Scalar(lambda x: conversion(x[0], element))))
+    derivative = _one(_convert) if element.is_float else NoDerivative.ZERO
+    register(OpEntry(f"to_{element.value}", rule, derivative, Scalar(lambda x: conversion(x[0], element))))
 
 
 for _element in Element:

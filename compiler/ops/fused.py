@@ -2,8 +2,8 @@
 
 kernel(operands...) {space, maps}: for every point of `space` (axes in loop order) the region is evaluated on the operands' elements at
 that point: region parameters and yields are tensors without axes. maps[i][j] is the place in `space` of operand i's axis j, in any order;
-an operand without axes has an empty map. Each result has the axes of `space`. `dropout` and `iota` in the region mean the row-major index in
-`space` and the index along space's axis `position`. A region uses nothing from outside: constants are made in it.
+an operand without axes has an empty map. Each result has the axes of `space`. `dropout` and `iota` in the region mean the row-major index
+in `space` and the index along space's axis `position`. A region uses nothing from outside: constants are made in it.
 
 fused_contraction(left, right, extras...) {left, right, out, maps}: as contraction; the region takes an element of the contraction and
 the extras' elements at the same place (maps as above, with the result's axes as space) and yields the results' elements.

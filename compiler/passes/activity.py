@@ -15,16 +15,23 @@ from shapescript.compiler.ops.table import NoDerivative, entry
 Place = tuple[Value, str]
 
 PARTS = ("leaf", "submodel")
+NUMBERS_AGAIN = ("to_f32", "to_f64")
 CONTROL = {"if": "an `if`", "while": "a `while`", "for_range": "a `for` over a range", "for_batches": "a `for` over batches"}
 
 
 @dataclass
 class Activity:
-    """`varying` depends on the parameter; `useful` is what the scalar depends on."""
+    """`varying` depends on the parameter; `useful` is what the scalar depends on.
+
+    `steps` are ints and bools that depend on the parameter, each with the operation that made the first of them of floats: as numbers again
+    (`lost`), they would give a gradient of 0 where there is none.
+    """
 
     parts: dict[Value, Place] = field(default_factory=dict)
     varying: set[Place] = field(default_factory=set)
     useful: set[Place] = field(default_factory=set)
+    steps: dict[Value, Op] = field(default_factory=dict)
+    lost: list[tuple[Op, Op]] = field(default_factory=list)
 
     def place(self, value: Value, path: str = "") -> Place:
         base, prefix = self.parts.get(value, (value, ""))
@@ -83,8 +90,21 @@ def _forward(op: Op, found: Activity) -> None:
         found.parts[op.result] = found.place(op.operands[0], op.attributes["path"])
     elif op.name in ("pack", "replace_submodel"):
         found.varying.update(target for source, target in _moved(op, found) if source in found.varying)
-    elif _has_flow(op) and any(found.varies(value) for value in _inputs(op)):
-        found.varying.update(place for result in op.results for place in found.places(result))
+    elif op.name != "stop_gradient":
+        _forward_steps(op, found)
+        if _has_flow(op) and any(found.varies(value) for value in _inputs(op)):
+            found.varying.update(place for result in op.results for place in found.places(result))
+
+
+def _forward_steps(op: Op, found: Activity) -> None:
+    cause = next((found.steps[value] for value in _inputs(op) if value in found.steps), None)
+    if cause is None and any(found.varies(value) for value in _inputs(op)):
+        cause = op
+    if cause is None:
+        return
+    for result in op.results:
+        if isinstance(result.type, TensorType) and not result.type.element.is_float:
+            found.steps[result] = cause
 
 
 def _backward(op: Op, found: Activity) -> None:
@@ -92,7 +112,11 @@ def _backward(op: Op, found: Activity) -> None:
         return
     if op.name in ("pack", "replace_submodel"):
         found.useful.update(source for source, target in _moved(op, found) if target in found.useful)
-    elif _has_flow(op) and any(place in found.useful for result in op.results for place in found.places(result)):
+        return
+    is_useful = any(place in found.useful for result in op.results for place in found.places(result))
+    if op.name in NUMBERS_AGAIN and op.operands[0] in found.steps and is_useful:
+        found.lost.append((found.steps[op.operands[0]], op))
+    if _has_flow(op) and is_useful:
         found.useful.update(place for value in _inputs(op) for place in found.places(value))
 
 

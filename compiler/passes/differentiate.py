@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
+from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, Label
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.types import ModelType, TensorType, sorted_leaves
 from shapescript.compiler.ops.build import Builder, rebuilt, result_type
 from shapescript.compiler.ops.table import NoDerivative, entry
 from shapescript.compiler.passes.activity import CONTROL, PARTS, Activity, Place, find_activity
 from shapescript.compiler.passes.dead import drop_dead
+
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 def differentiate(function: Function) -> Function:
@@ -74,9 +76,14 @@ def _renamed(ops: Sequence[Op], names: dict[Value, Value]) -> list[Op]:
 def _backward(op: Op, forward: Sequence[Op], wrt: Value, loss: Value) -> tuple[Value, tuple[Op, ...]]:
     """The gradient of `loss` by `wrt`, and the operations that compute it."""
     builder = Builder(op.span)
-    adjoints = _Adjoints(builder, find_activity(forward, wrt, loss))
-    if adjoints.activity.is_active(loss):
-        adjoints.add(loss, builder.constant(1.0, result_type(loss).element))
+    activity = find_activity(forward, wrt, loss)
+    if activity.lost:
+        raise _steps(*activity.lost[-1], wrt)
+    if not activity.is_active(loss):
+        message = f"the value doesn't depend on {_called(wrt)}, so its gradient would be 0 everywhere"
+        raise CompileError(Diagnostic("E0803", message, op.span))
+    adjoints = _Adjoints(builder, activity)
+    adjoints.add(loss, builder.constant(1.0, result_type(loss).element))
     for inner in reversed(forward):
         with builder.at(inner.span):
             _propagate(inner, adjoints, wrt)
@@ -143,7 +150,17 @@ def _apply_rule(op: Op, adjoints: _Adjoints, wrt: Value) -> None:
         adjoints.add(operand, contribution)
 
 
+def _called(wrt: Value) -> str:
+    return f"`{wrt.hint}`" if wrt.hint else "what the gradient is taken of"
+
+
+def _steps(cause: Op, back: Op, wrt: Value) -> CompileError:
+    what = "a comparison" if cause.name in COMPARISONS else "a conversion to int" if cause.name == "to_i64" else cause.name
+    message = f"{what} goes in steps, so the gradient by {_called(wrt)} through it would be 0 everywhere"
+    labels = (Label(back.span, "it becomes a float again here"),) if back.span else ()
+    return CompileError(Diagnostic("E0801", message, cause.span, labels, "stop_gradient(...) around it takes its value as a constant"))
+
+
 def _no_derivative(op: Op, wrt: Value) -> CompileError:
-    name = f"`{wrt.hint}`" if wrt.hint else "what the gradient is taken of"
-    message = f"{op.name} can't be differentiated, but the gradient by {name} flows through it"
+    message = f"{op.name} can't be differentiated, but the gradient by {_called(wrt)} flows through it"
     return CompileError(Diagnostic("E0801", message, op.span, help="stop_gradient(…) around it takes its value as a constant"))

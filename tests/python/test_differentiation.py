@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -184,10 +185,35 @@ def test_adjoints_have_the_place_of_their_operation() -> None:
     assert spans.count(at(6)) > 2 and spans.count(at(5)) > 1 and None not in spans
 
 
-def test_a_loss_that_does_not_depend_on_it_has_a_gradient_of_zeros() -> None:
-    function = ready(function_of([tensor(4)], lambda b, x: gradient(b, x, lambda c, p: c.constant(2.0, Element.F32))))
-    value, found = Evaluator(function).run([np.ones(4, np.float32)], RecordingHost())
-    assert value == 2.0 and (found == np.zeros(4)).all()
+def test_a_loss_that_does_not_depend_on_it_is_refused() -> None:
+    with pytest.raises(CompileError) as caught:
+        ready(function_of([tensor(4)], lambda b, x: gradient(b, x, lambda c, p: c.constant(2.0, Element.F32))))
+    assert [d.code for d in caught.value.diagnostics] == ["E0803"]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("step", ["to_i64", "to_bool", "argmax", "gt"])
+def test_what_goes_in_steps_gives_no_silent_zero(step: str, stopped: bool) -> None:
+    """An int or bool that depends on it becomes a float again: refused, unless it is taken as a constant."""
+
+    def make(b: Builder, x: Value) -> Value:
+        kind = result_type(x)
+        operands = (x, b.full(0.5, kind)) if step == "gt" else (x,)
+        made = b.op(step, *operands, **({"positions": (0,)} if step == "argmax" else {}))
+        number = b.convert(made, Element.F32)
+        factor = b.op("stop_gradient", number) if stopped else number
+        spread = factor if step != "argmax" else b.spread(factor, kind)
+        return b.op("sum", b.op("mul", x, spread), positions=(0,))
+
+    build = partial(function_of, [tensor(4)], lambda b, x: gradient(b, x, make))
+    if not stopped:
+        with pytest.raises(CompileError) as caught:
+            ready(build())
+        assert [d.code for d in caught.value.diagnostics] == ["E0801"]
+        return
+    x = np.array([0.25, 3.5, 0.75, -2.0], np.float32)
+    taken = {"to_i64": np.trunc(x), "to_bool": np.ones(4), "argmax": np.ones(4), "gt": x > 0.5}[step]
+    assert (Evaluator(ready(build())).run([x], RecordingHost())[1] == taken).all()
 
 
 def test_the_value_itself_as_the_loss() -> None:

@@ -107,8 +107,6 @@ CASES = [
     binary("maximum", torch.maximum, left=False),
     Case("select", chosen, lambda x: torch.where(x > 0.2, x * x, -x)),
     Case("dropout", kept, lambda x: x),
-    Case("to_i64", lambda b, x: b.op("mul", x, b.op("to_f64", b.op("to_i64", x))), lambda x: x * x.detach().trunc()),
-    Case("to_bool", lambda b, x: b.op("mul", x, b.op("to_f64", b.op("to_bool", x))), lambda x: x),
     Case("copy", lambda b, x: b.op("copy", x), lambda x: x),
     Case("broadcast", lambda b, x: b.op("broadcast", x, axes=sizes(3, 2, 4), positions=(0, 2)), lambda x: x[:, None].expand(3, 2, 4)),
     Case("transpose", lambda b, x: b.op("transpose", x, permutation=(2, 0, 1)), lambda x: x.permute(2, 0, 1), (2, 3, 4)),

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from fixtures import EXAMPLES, PROGRAMS
+from fixtures import EXAMPLES, ROOT
 from lark import Lark
 
 from shapescript.compiler.diagnostics.model import Source
@@ -16,7 +16,7 @@ from shapescript.compiler.syntax import tree
 from shapescript.compiler.syntax.parse import parse
 from shapescript.compiler.syntax.printer import print_tree
 
-VALID_PROGRAMS = [EXAMPLES / "train_mlp.ss", *sorted(PROGRAMS.glob("*.ss"))]
+VALID_PROGRAMS = [EXAMPLES / "train_mlp.ss", *sorted((ROOT / "tests" / "programs").glob("*.ss"))]
 
 TAKEN = {
     "nothing": "",

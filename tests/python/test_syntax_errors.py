@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from fixtures import EXAMPLES, PROGRAMS, expected
+from fixtures import EXAMPLES, PROGRAMS, ROOT, expected
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -147,7 +147,7 @@ def test_any_text(text: str) -> None:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.data())
 def test_mutated_programs(data: st.DataObject) -> None:
-    path = data.draw(st.sampled_from([EXAMPLES / "train_mlp.ss", *sorted(PROGRAMS.glob("*.ss")), *INVALID_PROGRAMS]))
+    path = data.draw(st.sampled_from([EXAMPLES / "train_mlp.ss", *sorted((ROOT / "tests" / "programs").glob("*.ss")), *INVALID_PROGRAMS]))
     tokens = re.findall(r'"[^"\n]*"|\|>|->|\.\.|\w+|\s+|.', path.read_bytes().decode("utf-8"))
     for _ in range(data.draw(st.integers(1, 8))):
         place = data.draw(st.integers(0, len(tokens) - 1))

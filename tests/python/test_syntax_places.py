@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import EXAMPLES, PROGRAMS
+from fixtures import EXAMPLES, ROOT
 
 from shapescript.compiler.diagnostics.model import Source
 from shapescript.compiler.syntax import tree
 from shapescript.compiler.syntax.parse import parse
 
-VALID_PROGRAMS = [EXAMPLES / "train_mlp.ss", *sorted(PROGRAMS.glob("*.ss"))]
+VALID_PROGRAMS = [EXAMPLES / "train_mlp.ss", *sorted((ROOT / "tests" / "programs").glob("*.ss"))]
 
 PLACED = """\
 import std.nn as nn  # layers
