@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from shapescript.runtime.npz import find_data_file, load_npz
 from shapescript.runtime.optimiser import AdamW
 from shapescript.runtime.sinks import LogSink
 
-SCALAR_NAMES = {Element.I64: "int", Element.F32: "float", Element.F64: "float", Element.BOOL: "bool"}
+ScalarName = Literal["int", "float", "bool", "str"]
+SCALAR_NAMES: dict[Element, ScalarName] = {Element.I64: "int", Element.F32: "float", Element.F64: "float", Element.BOOL: "bool"}
 ERRORS: dict[str, type[ShapeScriptError]] = {"R1003": ArgumentError, "R1004": ArgumentError, "R1101": DataError, "R1102": DataError}
 
 
