@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
+from typing import Any, TypeGuard
 
 from shapescript.runtime.entries import FACTS, VERSION, encode
 from shapescript.runtime.errors import CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
-from shapescript.runtime.files import replace_file
+from shapescript.runtime.files import regular_file, replace_file
 from shapescript.runtime.pickle_reader import RefusedPickleError
 from shapescript.runtime.sinks import LogSink
 from shapescript.runtime.torch_format import read_torch, write_torch
@@ -30,16 +31,20 @@ class Checkpoint:
     def axes(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """The axis names that the file records for the parameters of an entry."""
         recorded = self._fact(name, "axes")
-        return {key: axes for key, axes in recorded.items() if isinstance(axes, tuple)} if isinstance(recorded, dict) else {}
+        return {key: axes for key, axes in recorded.items() if _is_axes(axes)} if isinstance(recorded, dict) else {}
 
     def tensor_axes(self, name: str) -> tuple[str, ...] | None:
         recorded = self._fact(name, "axes")
-        return recorded if isinstance(recorded, tuple) else None
+        return recorded if _is_axes(recorded) else None
 
     def _fact(self, name: str, fact: str) -> Any:
         entries = self.facts.get("entries")
         entry = entries.get(name) if isinstance(entries, dict) else None
         return entry.get(fact) if isinstance(entry, dict) else None
+
+
+def _is_axes(recorded: object) -> TypeGuard[tuple[str, ...]]:
+    return isinstance(recorded, tuple) and all(isinstance(axis, str) for axis in recorded)
 
 
 def save_checkpoint(path: PathLike, /, **values: object) -> None:
@@ -56,7 +61,7 @@ def save_checkpoint(path: PathLike, /, **values: object) -> None:
         if isinstance(value, LogSink):
             value.flush()
     tree = encode(values)
-    shown = os.fspath(path)
+    shown = os.fspath(path) or "''"
     try:
         replace_file(Path(path), lambda file: write_torch(file, tree))
     except OSError as error:
@@ -76,9 +81,9 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
 
 def read_checkpoint(path: PathLike) -> Checkpoint:
     """As `load_checkpoint`, with the facts that the file records about its entries."""
-    shown = os.fspath(path)
+    shown = os.fspath(path) or "''"
     try:
-        with open(path, "rb") as file:
+        with regular_file(path).open("rb") as file:
             tree = read_torch(file)
     except FileNotFoundError:
         raise CheckpointMissing("R1301", f"{shown}: no such checkpoint", filename=shown) from None
@@ -103,6 +108,6 @@ def _checked_tree(shown: str, tree: object) -> Checkpoint:
         raise CheckpointError("R1302", f"{shown}: the checkpoint is damaged: its {FACTS!r} entry isn't a dict", kind="corrupt")
     version = facts.get("version", VERSION)
     if not isinstance(version, int) or version != VERSION:
-        message = f"{shown}: the checkpoint has version {version!r} of the format, this release reads {VERSION}"
+        message = f"{shown}: the checkpoint has version {short_repr(version)} of the format, this release reads {VERSION}"
         raise CheckpointError("R1302", message, kind="version", expected=VERSION, found=version)
     return Checkpoint(Path(shown), tree, facts)

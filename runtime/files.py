@@ -12,6 +12,20 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def regular_file(path: str | os.PathLike[str]) -> Path:
+    """The path of the file itself, behind symbolic links; nothing need be there yet.
+
+    Raises OSError for what no file can be called, and for a folder, a pipe or a device: reading one may never end.
+    """
+    if "\0" in os.fspath(path):
+        raise OSError(errno.EINVAL, "the character U+0000 can't stand in a path")
+    target = Path(os.path.realpath(path))
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        kind = "a directory, " if target.is_dir() else ""
+        raise OSError(errno.EINVAL, f"{kind}not a regular file", os.fspath(path))
+    return target
+
+
 def write_all(file: int, data: bytes) -> None:
     """Hand every byte to the operating system; one call of `os.write` may take only some."""
     written = os.write(file, data)
@@ -45,9 +59,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
 
     Raises whatever writing raises; then the old file is as it was and the new one is gone.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    target = regular_file(path)
     beside = target.with_name(f".{target.name[:40]}.{os.urandom(4).hex()}.tmp")
     try:
         with beside.open("xb") as file:

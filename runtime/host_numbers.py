@@ -7,10 +7,10 @@ from typing import Any
 
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError
 
-LARGEST_INT = 2**63 - 1
+SMALLEST_INT, LARGEST_INT = -(2**63), 2**63 - 1
 
 
-def checked_int(what: str, value: Any, low: int = -(2**63), high: int = LARGEST_INT) -> int:
+def checked_int(what: str, value: Any, low: int = SMALLEST_INT, high: int = LARGEST_INT) -> int:
     """`value` as an int in low..high. Raises ArgumentError R1004 for another type (a bool is one) or out of range."""
     try:
         if isinstance(value, bool):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from shapescript.runtime.errors import CheckpointError, LogError, cause_of
-from shapescript.runtime.files import free_name, sync_folder, write_all
+from shapescript.runtime.files import free_name, regular_file, sync_folder, write_all
 from shapescript.runtime.log_lines import Position, encode_line
 from shapescript.runtime.sinks import LogSink
 
@@ -90,11 +89,8 @@ class JsonLinesSink(LogSink):
         return self._file
 
     def _target(self) -> Path:
-        """The file itself, behind symbolic links. Only a regular file is renamed, cut or appended to."""
-        target = Path(os.path.realpath(self.path))
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            raise LogError("R1401", f"{self.path}: the log can't be written: not a regular file", filename=str(self.path))
-        return target
+        """Only a regular file is renamed, cut or appended to."""
+        return regular_file(self.path)
 
     def _check(self, saved: Mapping[str, Any]) -> tuple[Position, Position]:
         """Where the file's first byte stands and where it goes on, if the file fits the saved position."""
@@ -126,8 +122,6 @@ class JsonLinesSink(LogSink):
     def _failures(self) -> Iterator[None]:
         try:
             yield
-        except LogError:
-            raise
         except OSError as error:
             message = f"{self.path}: the log can't be written: {cause_of(error)}"
             raise LogError("R1401", message, number=error.errno, filename=str(self.path)) from error

@@ -14,6 +14,7 @@ import numpy as np
 from shapescript.runtime.arrays import Array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, DataError, DataFileMissing, cause_of, did_you_mean
+from shapescript.runtime.files import regular_file
 from shapescript.runtime.record import RecordType
 
 MOST_DEFLATED = 1032  # bytes that one byte of a deflated stream can stand for at most (zlib's technical details)
@@ -49,7 +50,7 @@ def load_npz(record: RecordType, path: str | Path) -> Dataset:
 
 
 def _read_fields(record: RecordType, path: str | Path) -> dict[str, Array]:
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(regular_file(path)) as archive:
         held = [name.removesuffix(".npy") for name in archive.namelist()]
         for field in record.fields:
             if field.name not in held:

@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from shapescript.runtime.checkpoint import Checkpoint, PathLike, read_checkpoint
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.entries import Tensor, encode_dataset, encode_entry, encode_mode
 from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointErrorKind, did_you_mean
+from shapescript.runtime.host_numbers import LARGEST_INT, SMALLEST_INT
 from shapescript.runtime.layout import Layout, Leaf
 from shapescript.runtime.mode import Mode, Train
 from shapescript.runtime.model import Model
@@ -180,6 +182,8 @@ class _Check:
         found = _kind_of(self._entry)
         if found != kind:
             raise self._misfit("dtype", kind, found, f"expected {_article(kind)}, the checkpoint has {_article(found)}")
+        if kind == "int" and not SMALLEST_INT <= self._entry <= LARGEST_INT:
+            raise self._misfit("value", kind, self._entry, f"expected an int that fits in 64 bits, the checkpoint has {self._entry}")
         return self._entry
 
     def _tensor(self, wanted: TensorType) -> Array:
@@ -216,7 +220,7 @@ class _Check:
         if not isinstance(mode, Train):
             return lambda: None
         draws = found.get("draws")
-        if type(draws) is not int or draws < 0:
+        if type(draws) is not int or not 0 <= draws <= LARGEST_INT:
             raise self._damaged("the number of draws")
 
         def move() -> None:
@@ -256,17 +260,22 @@ def _kind_of(entry: object) -> str:
     return kind if isinstance(kind, str) else type(entry).__name__
 
 
+def _shown(value: object) -> str:
+    """A part of an entry that is a number or text, unless the file is damaged."""
+    return str(value) if isinstance(value, int | str) else short_repr(value)
+
+
 def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def _mode_text(entry: Any) -> str:
-    return f"Train(seed={entry.get('seed')})" if _kind_of(entry) == "Train" else _kind_of(entry)
+    return f"Train(seed={_shown(entry.get('seed'))})" if _kind_of(entry) == "Train" else _kind_of(entry)
 
 
 def _value_text(entry: Any) -> str:
     if isinstance(entry, bool | int | float | str):
         return repr(entry) if len(repr(entry)) <= 80 else f"{repr(entry)[:80]}…"
     if _kind_of(entry) == "Dataset":
-        return f"{entry.get('examples')} examples with fingerprint {entry.get('fingerprint')}"
+        return f"{_shown(entry.get('examples'))} examples with fingerprint {_shown(entry.get('fingerprint'))}"
     return _article(_kind_of(entry))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
 from typing import Any, ClassVar, NoReturn
 
 from shapescript.runtime.errors import CheckpointError, did_you_mean
@@ -44,7 +45,7 @@ class LogSink(ABC):
     def check_kind(self, position: Mapping[str, Any]) -> None:
         found = position.get("kind")
         if not isinstance(found, str) or found != self.kind:
-            message = f"the checkpoint's sink is {found!r}, this one is {self.kind!r}"
+            message = f"the checkpoint's sink is {short_repr(found)}, this one is {self.kind!r}"
             raise CheckpointError("R1303", message, kind="value", name="sink", expected=self.kind, found=found)
 
 

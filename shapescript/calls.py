@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any
 
 from shapescript.axes import Sizes
@@ -119,7 +120,7 @@ def python_function(calls: Calls, module: str) -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = calls.name
     call.__module__ = module
     call.__doc__ = "\n".join(f"fn {signature_text(signature)}" for signature in calls.signatures)
-    if len(calls.signatures) == 1:
+    if len(calls.signatures) == 1 and _writable_in_python(calls.signatures[0]):
         call.__signature__ = _python_signature(calls.signatures[0])  # type: ignore[attr-defined]
     return call
 
@@ -132,6 +133,12 @@ class _Written:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def _writable_in_python(signature: Signature) -> bool:
+    """Python has keywords that are names here, `lambda`, and no parameter without a default behind one with a default."""
+    defaults = [parameter.default is not None for parameter in signature.parameters]
+    return defaults == sorted(defaults) and not any(iskeyword(parameter.name) for parameter in signature.parameters)
 
 
 def _python_signature(signature: Signature) -> inspect.Signature:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from shapescript.compiler.check.program import Program, Signature
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
-from shapescript.failures import BAD_USAGE, FAILED, OK, say, show, status_of, termination_as_exception
+from shapescript.failures import BAD_USAGE, FAILED, OK, forgiving_streams, say, show, status_of, termination_as_exception
 from shapescript.std_command import add_std
 
 STAGES = ("tree", "ir", "grad", "fused", "final", "llvm", "asm")
@@ -21,7 +21,7 @@ STATUS_TEXT = """exit status: 0 done; 1 errors in the program or while it ran; 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives the exit status."""
-    with termination_as_exception():
+    with termination_as_exception(), forgiving_streams():
         doing = "command line"
         try:
             options = _parser().parse_args(arguments)

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from types import FrameType
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
@@ -33,6 +34,23 @@ def termination_as_exception() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def forgiving_streams() -> Iterator[None]:
+    """Output that never fails for what it says: a stream that is closed swallows it, a character that it can't encode is escaped."""
+    given = sys.stdout, sys.stderr
+    with open(os.devnull, "w") as nowhere:
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is None:
+                setattr(sys, name, nowhere)
+            elif isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = given
 
 
 def say(text: str) -> None:

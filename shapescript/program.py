@@ -87,11 +87,11 @@ class RecordFactory:
     def __init__(self, record: Record, layouts: Layouts) -> None:
         self._record, self._layouts = record, layouts
 
-    def dataset(self, **arrays: object) -> Dataset:
+    def dataset(self, /, **arrays: object) -> Dataset:
         """A dataset of copies of the arrays; each has an axis of examples, then its field's. Raises ArgumentError R1001 to R1006."""
         return Dataset(self._layouts.declared_record(self._record), arrays)
 
-    def batch(self, **arrays: object) -> Batch:
+    def batch(self, /, **arrays: object) -> Batch:
         """A batch of copies of the arrays. Raises ArgumentError R1001 to R1006."""
         return Batch(self._layouts.declared_record(self._record), arrays)
 

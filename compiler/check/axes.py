@@ -9,10 +9,8 @@ from shapescript.compiler.check.scope import BrokenEntity, ConstEntity, DimEntit
 from shapescript.compiler.check.types import Axis, Type, group, single
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import sizes
-from shapescript.compiler.ir.sizes import InexactDivision, Size, fresh, of
+from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, fresh, of
 from shapescript.compiler.syntax import tree
-
-LARGEST = 2**48
 
 
 def agree(left: Axis, right: Axis) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.axes import LARGEST, AxisContext
+from shapescript.compiler.check.axes import AxisContext
 from shapescript.compiler.check.constants import ConstantEvaluator, initialiser
 from shapescript.compiler.check.modules import declare
 from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature, SignatureParameter
@@ -25,7 +25,7 @@ from shapescript.compiler.check.scope import (
 from shapescript.compiler.check.type_names import MOST_NESTED_MODELS, TypeReader, check_extent
 from shapescript.compiler.diagnostics.model import Label
 from shapescript.compiler.ir import types as ir
-from shapescript.compiler.ir.sizes import Symbol, dim, fresh, of
+from shapescript.compiler.ir.sizes import LARGEST, Symbol, dim, fresh, of
 from shapescript.compiler.syntax import tree
 
 NAMED = tree.DimDeclaration | tree.ConstDeclaration | tree.ModelDeclaration

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NoReturn, Protocol
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.axes import LARGEST, AxisContext, axis_variables
+from shapescript.compiler.check.axes import AxisContext, axis_variables
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
-from shapescript.compiler.ir.sizes import ONE, InexactDivision, Size, fresh, of, product
+from shapescript.compiler.ir.sizes import LARGEST, ONE, InexactDivision, Size, fresh, of, product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.syntax import tree
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from shapescript.compiler.codegen import emit, memory
-from shapescript.compiler.codegen.emit import I64
+from shapescript.compiler.codegen.emit import F64, I64
 from shapescript.compiler.codegen.lowering import RULES, Lowering, Site
 from shapescript.compiler.codegen.sizes import doubtful_sizes
 from shapescript.compiler.codegen.storage import move_into
 from shapescript.compiler.ir.nodes import Block, Op, Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ops.locations import Location
+
+UNHEARD_OF_BYTES = 1 << 62
 
 
 @contextmanager
@@ -51,10 +53,22 @@ def _reserve(low: Lowering, slots: Sequence[tuple[int, Size]]) -> list[tuple[int
         places.append(total)
         total = emit.plus(b, total, size)
     if ready:
-        start = low.take(total)
+        start = low.take(_no_more_than_exists(low, [size for _, size in ready], total))
         for (number, _), place in zip(ready, places, strict=True):
             low.slots[number] = emit.at(b, start, place, emit.I8)
     return [slot for slot in slots if slot not in ready]
+
+
+def _no_more_than_exists(low: Lowering, sizes: Sequence[Size], total: emit.Size) -> emit.Size:
+    """The total of these sizes in bytes, or where it may have wrapped, more than any machine has: arrays of no elements can be huge along
+    their other axes, and values with these axes alone are made of them."""
+    if isinstance(total, int):
+        return min(total, UNHEARD_OF_BYTES)
+    b, magnitude = low.b, emit.constant(0.0, F64)
+    for size in sizes:
+        magnitude = b.fadd(magnitude, low.sizes.magnitude(b, size))
+    wraps = b.fcmp_unordered(">=", magnitude, emit.constant(float(UNHEARD_OF_BYTES), F64))
+    return b.select(wraps, I64(UNHEARD_OF_BYTES), total)
 
 
 def _check(low: Lowering, sizes: Mapping[Size, Op | None]) -> dict[Size, Op | None]:

@@ -13,6 +13,7 @@ from shapescript.compiler.codegen.pointers import Array, tensor_at
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.types import ModelType, TensorType
+from shapescript.compiler.numerics.summation import reduce_sum
 from shapescript.compiler.ops.protocol import (
     ExecutionError,
     inexact_axis,
@@ -54,10 +55,22 @@ def _not_finite(op: Op, details: Sequence[int]) -> ExecutionError:
     """details: the step or NO_STEP; the address of what was checked, for a number its bits as f64; how many elements it has."""
     step = None if details[0] == NO_STEP else details[0]
     tensors = list(_checked(op, details[1], details[2]))
-    name, values = next((tensor for tensor in tensors if not np.isfinite(tensor[1]).all()), tensors[0])
+    fits = _has_norm if op.name == "global_norm" else _is_finite
+    name, values = next((tensor for tensor in tensors if not fits(tensor[1])), tensors[0])
     if op.attributes.get("what") == "loss":
         return not_finite_loss(op, next((float(value) for value in values if not np.isfinite(value)), math.nan), step)
     return not_finite_gradient(op, name, step)
+
+
+def _is_finite(values: Array) -> bool:
+    return bool(np.isfinite(values).all())
+
+
+def _has_norm(values: Array) -> bool:
+    """Squares of finite float64 numbers may overflow."""
+    wide = values.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return _is_finite(reduce_sum(wide * wide))
 
 
 def _checked(op: Op, where: int, count: int) -> Iterator[tuple[str, Array]]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import Builder, Value
+from shapescript.compiler.codegen.emit import F64, Builder, Value
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import DatasetType, OrderedType, TensorType
@@ -77,6 +77,21 @@ class SizeValues:
                 term = emit.times(b, term, self._symbol(b, symbol))
             total = emit.plus(b, total, term) if total != 0 else term
         return total
+
+    def magnitude(self, b: Builder, size: Size) -> Value:
+        """The size in f64, to about 15 digits: unlike in I64, a huge one doesn't wrap there."""
+        total = emit.constant(0.0, F64)
+        for monomial, count in size.terms:
+            term = emit.constant(count, F64)
+            for symbol in monomial:
+                term = b.fmul(term, self._symbol_magnitude(b, symbol))
+            total = b.fadd(total, term)
+        return total
+
+    def _symbol_magnitude(self, b: Builder, symbol: Symbol) -> Value:
+        if symbol.quotient is not None and symbol.value is None:
+            return b.fdiv(*(self.magnitude(b, part) for part in symbol.quotient))
+        return b.sitofp(emit.size(self._symbol(b, symbol)), F64)
 
     def _symbol(self, b: Builder, symbol: Symbol) -> emit.Size:
         if symbol.value is not None:

@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+LARGEST = 2**48  # of a size, and of a tensor's number of elements
+
 _numbers = itertools.count(1)
 
 

@@ -230,8 +230,8 @@ def _start(seed: int, name: str, values: Array, numbers: Callable[[Array], Array
 
 
 def dropout_threshold(p: float) -> int:
-    """The integer in 0..2^32 that a random U32 must reach for its element to be kept: p 2^32, half to even, p clamped to 0..1."""
-    return round(min(max(p, 0.0), 1.0) * 2.0**32)
+    """The integer in 0..2^32 that a random U32 must reach for its element to be kept: p 2^32, half to even, p clamped to 0..1 (NaN to 0)."""
+    return round(min(p, 1.0) * 2.0**32) if p > 0.0 else 0
 
 
 def dropout_scale(p: float) -> float:

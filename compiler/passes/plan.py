@@ -28,6 +28,7 @@ from shapescript.compiler.ops.locations import (
 )
 from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, packed_in_place, places
 from shapescript.compiler.ops.table import Control, Scalar, entry
+from shapescript.compiler.passes.symbols import rows_bound
 
 VECTOR, SHORT_ROW = 16, 64  # elements
 
@@ -150,12 +151,16 @@ class _Planner:
             root = self._movable(value, starts)
             if root is None or target is None:
                 continue
-            if isinstance(target.storage, ParameterStorage) and _may_fail_after(block, starts[root]):
-                continue  # what fails leaves arguments as they are
+            if self._changes_an_argument(target, block, starts[root]):
+                continue
             if home is None or self._is_unread(home, block, lives, starts[root]):
                 self.roots[root] = target
                 if home is not None:
                     self.ends[root] = home
+
+    def _changes_an_argument(self, target: Location, block: Block, start: int) -> bool:
+        """Whether something may fail after the operation `start` has changed the caller's storage: what fails leaves arguments as they are."""
+        return isinstance(target.storage, ParameterStorage) and any(entry(op.name).ordered for op in block.ops[start + 1 :])
 
     def _movable(self, value: Value, starts: Mapping[Value, int]) -> Value | None:
         """The value's storage, where it is one that the block makes, as a whole, and that has no place yet."""
@@ -189,6 +194,8 @@ class _Planner:
                 continue
             if model in self.ends and not self._is_unread(self.ends[model], block, lives, start):
                 continue
+            if model in self.roots and self._changes_an_argument(self.roots[model], block, start):
+                continue
             self.packed[operand] = model, part_offset(model.type, path)
             starts[model] = min(starts[model], start)
 
@@ -213,7 +220,7 @@ class _Planner:
         size = storage_bytes(root.type)
         free = [slot for slot in slots if self._is_free(block, slot, start)]
         fitting = [slot for slot in free if slot.size == size] or [slot for slot in free if _covers(slot.size, size)]
-        growing = [slot for slot in free if _covers(size, slot.size)]
+        growing = [slot for slot in free if _covers(size, slot.size) and not _is_known_later(block, size, slot.size)]
         if fitting or growing:
             slot = (fitting or growing)[0]
             slot.size = slot.size if fitting else size
@@ -267,8 +274,10 @@ class _Lives:
         self.last.update((value, len(block.ops)) for value in block.yields)
 
 
-def _may_fail_after(block: Block, index: int) -> bool:
-    return any(entry(op.name).ordered for op in block.ops[index + 1 :])
+def _is_known_later(block: Block, size: Size, earlier: Size) -> bool:
+    """Whether a size needs what an operation of the block binds, and the earlier one of the same slot doesn't."""
+    bound = {symbol for op in block.ops for symbol in rows_bound(op)}
+    return not bound.isdisjoint(set(size.symbols()) - set(earlier.symbols()))
 
 
 def _covers(large: Size, small: Size) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Label, Span
 from shapescript.compiler.ir.nodes import Block, Function, Module, Op, Value
-from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, fresh, of
-from shapescript.compiler.ir.types import DatasetType, ListType, ModelType, member_at
+from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, Symbol, fresh, of
+from shapescript.compiler.ir.types import DatasetType, ListType, ModelType, TensorType, Type, member_at
 from shapescript.compiler.ops.build import rebuilt
 from shapescript.compiler.passes.dead import drop_dead_views
 from shapescript.compiler.passes.symbols import bind, substitute_attribute, substitute_type
@@ -49,8 +49,8 @@ class _Frame:
 def specialise(module: Module, key: str, sizes: Mapping[Symbol, Size]) -> Function:
     """The function `key` with these sizes in the place of its symbols, without calls and loops over lists.
 
-    Raises CompileError E0501 where a size in it becomes a division with a remainder, E0112 where loops nest too deeply, E0901 where calls
-    make it too large.
+    Raises CompileError E0501 where a size in it becomes a division with a remainder, E0503 where a tensor has too many elements, E0112
+    where loops nest too deeply, E0901 where calls make it too large.
     """
     function = module.functions[key]
     scope = _Scope(None, dict(sizes))
@@ -168,7 +168,10 @@ class _Inliner:
         attributes = {name: substitute_attribute(value, scope.sizes) for name, value in op.attributes.items()}
         operands = tuple(scope.values[operand] for operand in op.operands)
         regions = tuple(self._region(region, scope, depth + 1) for region in op.regions)
-        return self._part(rebuilt(op, operands, regions, self.define(op.results, scope), attributes))
+        results = self.define(op.results, scope)
+        for result in results:
+            _refuse_too_large(result.type, op.span or scope.call)
+        return self._part(rebuilt(op, operands, regions, results, attributes))
 
     def _region(self, block: Block, scope: _Scope, depth: int) -> Block:
         symbols = tuple(fresh(symbol.name) for symbol in block.symbols)
@@ -189,6 +192,18 @@ class _Inliner:
         if op.name == "submodel":
             self.parts[op.result] = base, path
         return rebuilt(op, (base,), (), op.results, {"path": path})
+
+
+def _refuse_too_large(type_: Type, span: Span | None) -> None:
+    """Where every size is known; what has an axis that isn't is looked at as if that had one element."""
+    if not isinstance(type_, TensorType):
+        return
+    count = 1
+    for axis in type_.axes:
+        size = axis.constant()
+        count *= max(abs(factor) for _, factor in axis.known().terms) if size is None else size
+    if count > LARGEST:
+        raise CompileError(Diagnostic("E0503", f"a tensor of {count} elements: it has at most 2**48", span))
 
 
 def _bind_rows(dataset: Any, scope: _Scope) -> None:

@@ -76,6 +76,33 @@ def test_help_shows_a_function_as_the_program_writes_it(tmp_path: Path) -> None:
     assert "fn product[K, E](x: [b K], w: [K E]) -> [b E]" in program.product.__doc__
 
 
+def test_names_that_mean_something_to_python(tmp_path: Path) -> None:
+    (tmp_path / "words.ss").write_text(
+        """
+data Row:
+    self: [2]
+    class: int
+
+fn lambda(def: [b], class: int, None: float = 1.0) -> [b]:
+    return def * class
+
+fn unlike_python(factor: float = 2.0, x: [b]) -> [b]:
+    return x * factor
+
+fn total(self: Row[b]) -> [b]:
+    return sum(self.self, over=2)
+"""
+    )
+    program = shapescript.load(tmp_path / "words.ss", engine="numpy")
+    assert getattr(program, "lambda")(numbers(3), **{"class": 2}).tolist() == [0.0, 2.0, 4.0]
+    assert program.unlike_python(x=numbers(2)).tolist() == [0.0, 2.0]
+    columns: dict[str, Any] = {"self": numbers(3, 2), "class": np.zeros(3, np.int64)}
+    assert program.total(self=program.Row.batch(**columns)).tolist() == [1.0, 5.0, 9.0]
+    assert len(program.Row.dataset(**columns)) == 3
+    for name in ("lambda", "unlike_python"):
+        assert f"fn {name}(" in pydoc.plain(pydoc.render_doc(getattr(program, name)))
+
+
 def test_errors_of_a_program_are_told_when_it_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "wrong.ss"
     path.write_text("dim D = 3\n\nfn f(x: [b D]) -> [b D]:\n    return x + nothing\n")

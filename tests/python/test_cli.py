@@ -238,6 +238,24 @@ def test_a_checkpoint_that_is_not_there_and_a_folder_that_cannot_be_written(here
     assert "error[R1304]" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        ('save("{}", n=1)', "R1304"),
+        ('n = load("{}", n=int)', "R1301"),
+        ('write(jsonl("{}"), Row(x=1.0))', "R1401"),
+        ('rows = load_data[Row]("{}")', "R1201"),
+    ],
+)
+@pytest.mark.parametrize("name", [r"a\0b", "", ".", "/dev/zero", "a" * 300, "pipe"])
+def test_names_that_no_file_can_have(here: Path, capsys: pytest.CaptureFixture[str], call: str, code: str, name: str) -> None:
+    os.mkfifo(here / "pipe")
+    assert run(here, f"data Row:\n    x: float\n\nfn main():\n    {call.format(name)}\n") == 1
+    err = capsys.readouterr().err
+    assert f"error[{code[:-1]}" in err and "internal error" not in err
+    assert {path.name for path in here.iterdir()} == {"pipe", "program.ss"}
+
+
 def test_a_mistake_of_the_compiler_is_called_one(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("lost")
@@ -304,6 +322,24 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     with process.stderr as stream:
         err = stream.read()
     assert process.wait() == 141 and not err
+
+
+def test_output_that_cannot_be_encoded_is_escaped(tmp_path: Path) -> None:
+    program = written(tmp_path, 'fn main(name: str = "é…"):\n    print(name)\n')
+    for words, shown in ([], r"\xe9\u2026"), (["--help"], r"[--name value \u2026]"):
+        process = started(tmp_path, "run", "--engine", "numpy", program, *words, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        out, err = process.communicate()
+        assert (process.returncode, err) == (0, "") and shown in out
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+@pytest.mark.parametrize(("text", "status"), [("fn main():\n    print(1)\n", 0), ("fn main():\n    print(y)\n", 1)])
+def test_a_stream_that_is_closed_takes_nothing(tmp_path: Path, closed: int, text: str, status: int) -> None:
+    command = f'exec {closed}>&-; exec "{sys.executable}" -m shapescript run --engine numpy {written(tmp_path, text)}'
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, text=True, capture_output=True, check=False)
+    assert done.returncode == status
+    assert done.stdout == ("1\n" if (closed, status) == (2, 0) else "")
+    assert ("E0201" in done.stderr) == ((closed, status) == (1, 1)) and "internal error" not in done.stderr
 
 
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:

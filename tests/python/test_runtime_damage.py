@@ -15,9 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from runtime_samples import digits, mlp_layout
 
 from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
 from shapescript.runtime.errors import CheckpointError
+from shapescript.runtime.layout import Layout, Leaf, Start
+from shapescript.runtime.mode import Train
+from shapescript.runtime.restore import AdamWType, ModelType, Request, ScalarType, restore
+from shapescript.runtime.sinks import MemorySink
 from shapescript.runtime.zip_reader import DamagedArchiveError, TruncatedArchiveError, ZipReader
 from shapescript.runtime.zip_writer import ZipWriter
 
@@ -192,6 +197,44 @@ def test_deep_nesting_does_not_exhaust_the_stack(tmp_path: Path) -> None:
     found = load_checkpoint(archive(tmp_path / "a.pt", b"]" * 100_000 + b"a" * 99_999))
     assert type(found["x"]) is list
     del found
+
+
+def mapping(**entries: bytes) -> bytes:
+    return b"}(" + b"".join(text(name) + value for name, value in entries.items()) + b"u"
+
+
+ONE = b"K\x01"
+REQUESTS: list[tuple[Request, dict[str, bytes]]] = [
+    (Train(seed=1), {"kind": text("Train"), "seed": ONE, "draws": ONE}),
+    (MemorySink(), {"kind": text("memory"), "bytes": ONE, "records": ONE, "hash": ONE}),
+    (digits(), {"kind": text("Dataset"), "examples": ONE, "fingerprint": ONE}),
+    (AdamWType(mlp_layout()), {"kind": text("AdamW"), "step": ONE, "betas": ONE, "eps": ONE, "decay": ONE, "first": ONE, "second": ONE}),
+    (ModelType(mlp_layout()), {leaf.name: ONE for leaf in mlp_layout()}),
+]
+
+
+@pytest.mark.parametrize("value", [pytest.param(b"]" * 10_000 + b"a" * 9_999, id="deep"), pytest.param(b"\x8a\x0a" + b"\x7f" * 10, id="large")])
+def test_values_that_no_entry_has_are_refused_before_anything_changes(tmp_path: Path, value: bytes) -> None:
+    mode, path = Train(seed=5), tmp_path / "a.pt"
+    first = {"mode": mapping(kind=text("Train"), seed=b"K\x05", draws=b"K\x07")}
+    cases = [(request, mapping(**{**entry, name: value})) for request, entry in REQUESTS for name in entry]
+    cases += [(request, value) for request in (ScalarType("int"), ScalarType("str"), 3, *(request for request, _ in REQUESTS))]
+    for request, entry in cases:
+        archive(path, PROTOCOL + mapping(**first, x=entry) + b".")
+        with pytest.raises(CheckpointError) as raised:
+            restore(path, {"mode": mode, "x": request})
+        assert mode.draws == 0 and len(raised.value.message) < 1000
+
+
+def test_facts_that_say_nothing_are_refused_or_passed_over(tmp_path: Path) -> None:
+    layout = Layout("M", [Leaf("w", ("H", "I"), (2, 2), "f32", "parameter", Start("zeros"))])
+    model = mapping(w=tensor(numbers(2, 2), numbers(2, 1)))
+    deep = b"]" * 10_000 + b"a" * 9_999
+    for axes in (deep, ONE, numbers(1, 2), b"(" + text("I") + ONE + b"t", mapping(w=deep), mapping(w=b"(" + text("I") + ONE + b"t")):
+        facts = mapping(version=ONE, entries=mapping(m=mapping(axes=axes)))
+        archive(tmp_path / "a.pt", PROTOCOL + mapping(m=model, shapescript=facts) + b".")
+        assert restore(tmp_path / "a.pt", {"m": ModelType(layout)})[0].w.tolist() == [[0, 1], [2, 3]]
+    refused(archive(tmp_path / "a.pt", PROTOCOL + mapping(shapescript=mapping(version=deep)) + b"."), "version")
 
 
 def test_other_versions_and_byte_orders_are_refused(tmp_path: Path) -> None:
