@@ -82,7 +82,18 @@ class Calls:
         if not any(signature.types for signature in self.signatures):
             self._overloads = tuple(Overload(signature, self._layouts) for signature in self.signatures)
             return self._overloads
-        return tuple(self._instance(signature, positional, named) for signature in self.signatures)
+        if len(self.signatures) == 1:
+            return (self._instance(self.signatures[0], positional, named),)
+        found: list[Overload] = []
+        refused: list[ArgumentError] = []
+        for signature in self.signatures:
+            try:
+                found.append(self._instance(signature, positional, named))
+            except ArgumentError as error:
+                refused.append(error)
+        if not found:
+            raise refused[0]
+        return tuple(found)
 
     def _instance(self, signature: Signature, positional: Sequence[Any], named: Mapping[str, Any]) -> Overload:
         made = self._generics.instance(signature, positional, named) if signature.types else signature

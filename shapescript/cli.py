@@ -131,7 +131,7 @@ def _build(options: argparse.Namespace) -> int:
     from shapescript.emit import emitted
 
     checked = None if options.emit == "tree" else _checked(options)
-    key = "" if checked is None else _entry(checked, options.entry).key
+    key = "" if checked is None else _compiled_alone(_entry(checked, options.entry)).key
     sys.stdout.write(emitted(options.emit, Path(options.file), checked, key))
     return OK
 
@@ -156,3 +156,12 @@ def _entry(checked: Program, name: str) -> Signature:
     why = "several functions" if overloads else "no function"
     code = "E0305" if overloads else "E0201"
     raise CompileError(Diagnostic(code, f"{checked.path} declares {why} `{name}`; its functions are {known}", None))
+
+
+def _compiled_alone(signature: Signature) -> Signature:
+    """Raises CompileError for a function that is compiled anew for each choice of its parameters in brackets."""
+    parameters = [*(symbol.name for symbol in signature.dims), *(parameter.name for parameter in signature.types)]
+    if parameters:
+        message = f"`{signature.name}` stands for a function for each {', '.join(parameters)}; name a function that calls it"
+        raise CompileError(Diagnostic("E0203", message, signature.span))
+    return signature

@@ -17,15 +17,11 @@ from shapescript.compiler.syntax.tree_parts import Identifier, QualifiedName
 def emitted(name: str, file: Path, checked: Program | None, key: str) -> str:
     """The stage's text, with a line break at its end. `checked` and the entry's `key` are needed behind the tree.
 
-    Raises CompileError, InternalError, OSError for a file that can't be read.
+    Raises CompileError, for a file that can't be read too, and InternalError.
     """
     if name == "tree" or checked is None or checked.module is None:
         return _tree(file)
     function = checked.module.functions[key]
-    if function.dims:
-        dims = ", ".join(symbol.name for symbol in function.dims)
-        message = f"`{function.name}` has dim parameters ({dims}), whose sizes aren't known here; name a function that calls it"
-        raise CompileError(Diagnostic("E0203", message, function.span))
     if name in ("llvm", "asm"):
         return _native(name, checked, key)
 
@@ -53,7 +49,12 @@ def _native(name: str, checked: Program, key: str) -> str:
 def _tree(file: Path) -> str:
     from shapescript.compiler.syntax.parse import parse
 
-    module, diagnostics = parse(Source(str(file), file.read_bytes().decode("utf-8")))
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CompileError(Diagnostic("E0204", f"cannot read {file}: {reason}", None)) from None
+    module, diagnostics = parse(Source(str(file), text))
     if module is None:
         raise CompileError(diagnostics)
     return "\n".join(_tree_lines(module, "")) + "\n"

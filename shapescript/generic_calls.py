@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shapescript.compiler.check import types as check
-from shapescript.compiler.check.program import ModelDeclaration, Program, Signature, TypeParameter
-from shapescript.compiler.ir.sizes import dim, of
-from shapescript.compiler.ir.types import ModelType, substitute_model
+from shapescript.compiler.check.generics import infer, takes
+from shapescript.compiler.check.program import ModelDeclaration, Program, Signature, SignatureParameter
+from shapescript.compiler.check.report import Report, Reported
+from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.ir.sizes import dim, fresh, of
+from shapescript.compiler.ir.types import ModelType, replace_models, substitute_model
+from shapescript.layouts import Layouts
+from shapescript.model_sizes import ModelRule
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError
+from shapescript.runtime.layout import Layout
 from shapescript.runtime.model import Model
 from shapescript.runtime.optimiser import AdamW
 from shapescript.runtime.record import Batch
+
+ROWS = check.Axis("rows", of(fresh("rows")))
 
 
 class GenericSignatures:
     """The instances of a program's generic functions that calls from Python have needed. Safe to share between threads."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, program: Program, layouts: Layouts) -> None:
+        self._program, self._layouts = program, layouts
         self._lock = threading.Lock()
 
     def instance(self, signature: Signature, positional: Sequence[Any], named: Mapping[str, Any]) -> Signature:
@@ -29,48 +38,57 @@ class GenericSignatures:
         (E2311 and the like) where a requirement isn't met."""
         names = [parameter.name for parameter in signature.parameters]
         values = {**dict(zip(names, positional, strict=False)), **named}
-        given: dict[TypeParameter, TypeParameter] = {}
+        arguments: list[tuple[SignatureParameter, check.Type, Span]] = []
         for parameter in signature.parameters:
-            variable = _variable(parameter.type)
-            if variable in signature.types and parameter.name in values and variable not in given:
-                given[variable] = self._type_of(variable, parameter.name, values[parameter.name])
-        missing = [variable.name for variable in signature.types if variable not in given]
-        if missing:
-            raise ArgumentError("R1004", f"{signature.name}: no argument says what {missing[0]} is")
+            found = self._type_of(parameter.name, values.get(parameter.name))
+            if takes(signature.types, parameter.type, found) is False:
+                raise ArgumentError("R1004", f"{parameter.name}: expected {parameter.type}, got {found}")
+            arguments.append((parameter, found, parameter.span))
+        report = Report()
+        try:
+            given = infer(signature, arguments, signature.span, report)
+        except Reported:
+            raise ArgumentError("R1004", report.diagnostics[0].message) from None
         with self._lock:
             return self._program.generics.instantiate(signature, given)
 
-    def _type_of(self, variable: TypeParameter, name: str, value: object) -> TypeParameter:
-        if isinstance(variable, ModelType):
-            if isinstance(value, Model | AdamW):
-                return self._model(name, value.layout.model_name)
-            raise ArgumentError("R1004", f"{name}: expected a model, got {type(value).__name__}")
-        if isinstance(value, Dataset | Batch):
-            record = self._program.records.get(value.record.name)
-            if record is not None:
-                return record
-            raise ArgumentError("R1004", f"{name}: the program declares no record {value.record.name}")
-        raise ArgumentError("R1004", f"{name}: expected data of a record, got {type(value).__name__}")
+    def _type_of(self, name: str, value: object) -> check.Type:
+        """The type of what may say a type parameter; for anything else one that says none."""
+        match value:
+            case Model():
+                return check.Model(self._model(name, value.layout))
+            case AdamW():
+                return check.Optimiser("AdamW", self._model(name, value.layout))
+            case Dataset():
+                return check.Dataset(self._record(name, value.record.name), ROWS)
+            case Batch():
+                return check.Batch(self._record(name, value.record.name), ROWS)
+        return check.NOTHING
 
-    def _model(self, name: str, shown: str) -> ModelType:
-        """The declared model that a layout is named after: `Mlp`, `Block[48]`."""
-        declared, _, sizes = shown.partition("[")
-        declaration: ModelDeclaration | None = self._program.models.get(declared)
-        if declaration is None:
-            raise ArgumentError("R1004", f"{name}: the program declares no model {declared}")
-        numbers = [int(part) for part in sizes.removesuffix("]").split(",")] if sizes else []
-        if not numbers:
-            return declaration.type
-        values = zip(declaration.dims, numbers, strict=True)
-        return substitute_model(declaration.type, {symbol: of(dim(symbol.name, number)) for symbol, number in values})
+    def _record(self, name: str, declared: str) -> check.Record:
+        record = self._program.records.get(declared)
+        if record is None:
+            raise ArgumentError("R1004", f"{name}: the program declares no record {declared}")
+        return record
 
+    def _model(self, name: str, layout: Layout) -> ModelType:
+        """The model that was made with this layout, else the declared one whose dims and models the layout shows."""
+        made_here = self._layouts.model(layout)
+        if made_here is not None:
+            return made_here
+        declared = self._program.models.get(layout.model_name)
+        if declared is None:
+            raise ArgumentError("R1004", f"{name}: the program declares no model {layout.model_name}")
+        for made in self._made_for_models(declared):
+            try:
+                shown = ModelRule(name, made, self._layouts).shown(layout)
+            except ArgumentError:
+                continue
+            return substitute_model(made, {symbol: of(dim(symbol.name, size)) for symbol, size in shown.items()})
+        raise ArgumentError("R1004", f"{name}: this is not the program's model {declared.name}")
 
-def _variable(kind: check.Type) -> TypeParameter | None:
-    match kind:
-        case check.Model(model) | check.Optimiser(_, model):
-            return model
-        case check.Record():
-            return kind
-        case check.Batch(record) | check.Dataset(record):
-            return record
-    return None
+    def _made_for_models(self, declared: ModelDeclaration) -> Iterator[ModelType]:
+        """The declaration with each choice of the program's models for its type parameters; dims stay open."""
+        plain = [one.type for one in self._program.models.values() if not one.parameters]
+        for chosen in itertools.product(plain, repeat=len(declared.models)):
+            yield replace_models(declared.type, dict(zip(declared.models, chosen, strict=True)))

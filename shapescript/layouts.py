@@ -27,13 +27,19 @@ class Layouts:
     def __init__(self) -> None:
         self._layouts: dict[ModelType, Layout] = {}
         self._records: dict[IrRecord, RecordType] = {}
+        self._models: dict[Layout, ModelType] = {}
 
     def layout(self, model: ModelType) -> Layout:
         """All sizes of the model must be known; axes are named as their sizes are written."""
         found = self._layouts.get(model)
         if found is None:
             found = self._layouts.setdefault(model, Layout(model.name, [_leaf(leaf) for leaf in sorted_leaves(model)]))
+            self._models.setdefault(found, model)
         return found
+
+    def model(self, layout: Layout) -> ModelType | None:
+        """A model that has been given this layout here."""
+        return self._models.get(layout)
 
     def record(self, record: IrRecord) -> RecordType:
         """A record's fields as those of one example; all sizes must be known."""

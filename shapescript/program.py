@@ -9,94 +9,18 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from shapescript.calls import Calls, Instances, Shared, python_function
-from shapescript.checking import LARGEST_DIM, checked_file
-from shapescript.compiler.check.program import ModelDeclaration, Signature
+from shapescript.checking import checked_file
 from shapescript.compiler.check.program import Program as CheckedProgram
-from shapescript.compiler.check.types import Record
+from shapescript.compiler.check.program import Signature
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
-from shapescript.compiler.ir.sizes import InexactDivision, dim, of
-from shapescript.compiler.ir.types import substitute_model
 from shapescript.engines import ENGINES, EngineName
+from shapescript.factories import ModelFactory, RecordFactory
 from shapescript.generic_calls import GenericSignatures
 from shapescript.host import ProgramHost, Watcher
 from shapescript.layouts import Layouts
-from shapescript.runtime.dataset import Dataset
-from shapescript.runtime.errors import ArgumentError, did_you_mean
-from shapescript.runtime.host_numbers import checked_int, checked_seed
-from shapescript.runtime.model import Model, initialise
-from shapescript.runtime.record import Batch
+from shapescript.runtime.errors import did_you_mean
 
 PathLike = str | os.PathLike[str]
-
-
-class ModelFactory:
-    """A model of a program: calling it makes one at its start. One with dim parameters takes them in brackets or by name:
-    `program.Block[48](seed=1)`, `program.Block(seed=1, D=48)`."""
-
-    def __init__(self, declaration: ModelDeclaration, layouts: Layouts, dims: tuple[int, ...] | None = None) -> None:
-        self._declaration, self._layouts, self._dims = declaration, layouts, dims
-
-    def __getitem__(self, sizes: int | tuple[int, ...]) -> ModelFactory:
-        """Raises ArgumentError R1005 for another number of dims, R1004 or R1006 for what is no size."""
-        given = sizes if isinstance(sizes, tuple) else (sizes,)
-        wanted = [symbol.name for symbol in self._declaration.dims]
-        if self._dims is not None or len(given) != len(wanted):
-            expected = f"takes {len(wanted)} in brackets: {self}" if wanted else "has no dim parameters"
-            raise ArgumentError("R1005", f"{self._declaration.name} {expected}; got {len(given)}")
-        named = zip(wanted, given, strict=True)
-        checked = tuple(checked_int(f"{self._declaration.name}: {name}", size, 0, LARGEST_DIM) for name, size in named)
-        return ModelFactory(self._declaration, self._layouts, checked)
-
-    def __call__(self, seed: int, **dims: int) -> Model:
-        """A model whose parameters depend on the seed and on their names alone.
-
-        Raises ArgumentError R1004 or R1006 unless seed is an int from 0 to 2**63-1, R1005 for missing or unexpected dims, R1003
-        for dims that leave a size which is no whole number.
-        """
-        if dims:
-            wanted = [symbol.name for symbol in self._declaration.dims]
-            unknown = [name for name in dims if name not in wanted]
-            if unknown:
-                hint = did_you_mean(unknown[0], wanted)
-                raise ArgumentError("R1005", f"{self._declaration.name} has no dim parameter {unknown[0]!r}{hint}; it is {self}")
-            missing = [name for name in wanted if name not in dims]
-            if missing:
-                raise ArgumentError("R1005", f"{self._declaration.name}: no size for {', '.join(missing)}; it is {self}")
-            return self[tuple(dims[name] for name in wanted)](seed)
-        if self._declaration.dims and self._dims is None:
-            raise ArgumentError("R1005", f"{self}: its dims are needed: program.{self}(seed=…)")
-        checked = checked_seed("seed", seed)
-        named = {symbol: of(dim(symbol.name, size)) for symbol, size in zip(self._declaration.dims, self._dims or (), strict=True)}
-        try:
-            model = substitute_model(self._declaration.type, named)
-        except (InexactDivision, ZeroDivisionError) as error:
-            raise ArgumentError("R1003", f"{self}: a size is no whole number: {error}") from None
-        return initialise(self._layouts.layout(model), checked)
-
-    def __repr__(self) -> str:
-        return f"<model {self}>"
-
-    def __str__(self) -> str:
-        shown: tuple[object, ...] = self._dims or tuple(symbol.name for symbol in self._declaration.dims)
-        return self._declaration.name + (f"[{', '.join(map(str, shown))}]" if shown else "")
-
-
-class RecordFactory:
-    """A record of a program: makes datasets and batches from arrays, one for each field."""
-
-    def __init__(self, record: Record, layouts: Layouts) -> None:
-        self._record, self._layouts = record, layouts
-
-    def dataset(self, /, **arrays: object) -> Dataset:
-        """A dataset of copies of the arrays; each has an axis of examples, then its field's. Raises ArgumentError R1001 to R1006."""
-        return Dataset(self._layouts.declared_record(self._record), arrays)
-
-    def batch(self, /, **arrays: object) -> Batch:
-        """A batch of copies of the arrays. Raises ArgumentError R1001 to R1006."""
-        return Batch(self._layouts.declared_record(self._record), arrays)
-
-    def __repr__(self) -> str:
-        return f"<record {self._record.name}({', '.join(f'{name}: {kind}' for name, kind in self._record.fields)})>"
 
 
 class Program:
@@ -110,7 +34,7 @@ class Program:
         layouts = Layouts()
         host = ProgramHost(layouts, path.absolute().parent, watcher)
         instances = Instances(checked.module, engine)
-        shared = (instances, layouts, host, GenericSignatures(checked))
+        shared = (instances, layouts, host, GenericSignatures(checked, layouts))
         names = vars(self)
         names.update(_path=path, _engine=engine, _checked=checked, _host=host, _instances=instances, diagnostics=checked.diagnostics)
         names.update(checked.dims)

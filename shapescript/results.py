@@ -86,7 +86,7 @@ class _Concrete:
         self._made: dict[tuple[int | None, ...], Layout] = {}
 
     def layout(self, sizes: Sizes) -> Layout:
-        key = tuple([sizes.evaluate(argument) for argument in self.model.arguments])
+        key = tuple([sizes.evaluate(argument) for argument in self.model.sizes()])
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = self.layouts.layout(substitute_model(self.model, sizes.as_dims()))

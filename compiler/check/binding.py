@@ -48,7 +48,8 @@ def fits(parameter: Type, argument: Type) -> bool:
 
 
 def _same_declaration(left: ModelType, right: ModelType) -> bool:
-    return (left.name, left.module) == (right.name, right.module)
+    same = (left.name, left.module) == (right.name, right.module) and len(left.models) == len(right.models)
+    return same and all(_same_declaration(one, other) for one, other in zip(left.models, right.models, strict=True))
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ class Binding:
         shown_wanted, shown_found = tuple(map(single, wanted.arguments)), tuple(map(single, found.arguments))
         for size, other in zip(wanted.arguments, found.arguments, strict=True):
             self._solve(Equation(single(size), single(other), parameter, span, shown_wanted, shown_found))
+        for one, inner in zip(wanted.models, found.models, strict=True):
+            self._model(one, inner, parameter, span)
 
     def _axes(self, wanted: tuple[Axis, ...], found: tuple[Axis, ...], parameter: SignatureParameter, span: Span) -> None:
         rest = found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from shapescript.compiler.check import (
     builtins_data,
     builtins_files,
+    builtins_indexing,
     builtins_learning,
     builtins_models,
     builtins_patterns,
@@ -29,7 +30,6 @@ NOT_BUILT = (
     "where",
     "masked_fill",
     "one_hot",
-    "gather",
     "scatter_add",
     "cumsum",
     "sort",
@@ -92,6 +92,7 @@ NAMES_AS_VALUES: dict[str, Callable[[Body], Typed]] = {
 
 BUILTINS: dict[str, Handler] = {
     **builtins_tensors.HANDLERS,
+    **builtins_indexing.HANDLERS,
     **builtins_learning.HANDLERS,
     **builtins_patterns.HANDLERS,
     **builtins_models.HANDLERS,

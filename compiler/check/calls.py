@@ -17,7 +17,7 @@ from shapescript.compiler.check.generics import infer, takes, wrong_kind
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
 from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.check.report import Reported, did_you_mean
-from shapescript.compiler.check.requirements import resolve
+from shapescript.compiler.check.requirements import Resolver
 from shapescript.compiler.check.scope import BrokenEntity, FunctionEntity, FunctionInfo, ModelEntity, RecordEntity
 from shapescript.compiler.check.site import Site
 from shapescript.compiler.check.type_names import TypeReader
@@ -137,7 +137,7 @@ def _instance(body: Body, info: FunctionInfo, matched: list[_Argument | None], n
     pairs = zip(info.signature.parameters, matched, strict=True)
     arguments = [(parameter, a.typed.type, a.node.value.span) for parameter, a in pairs if a is not None]
     given = infer(info.signature, arguments, node.span, body.report)
-    required = resolve(info, given, body.info, dict(body.instances.scopes), node.span, body.report)
+    required = Resolver(body.instances, body.info, node.span, body.report).resolve(info, given)
     return body.instances.instance(info, given, required)
 
 

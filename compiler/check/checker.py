@@ -12,7 +12,7 @@ from shapescript.compiler.check.generics import Instances
 from shapescript.compiler.check.modules import Modules, declare
 from shapescript.compiler.check.program import Program, Signature, TypeParameter
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
-from shapescript.compiler.check.requirements import resolve
+from shapescript.compiler.check.requirements import Resolver
 from shapescript.compiler.check.scope import (
     BrokenEntity,
     ConstEntity,
@@ -87,7 +87,7 @@ class CheckedFunctions:
         info = self._infos[signature.key]
         caller = replace(info, scope=self._main or info.scope, required=())
         try:
-            required = resolve(info, given, caller, dict(self.instances.scopes), signature.span, self.report)
+            required = Resolver(self.instances, caller, signature.span, self.report).resolve(info, given)
             made = self.instances.instance(info, given, required)
             self._check_instances()
         except Reported:

@@ -166,8 +166,9 @@ class Declarations:
     def _model(self, declaration: tree.ModelDeclaration) -> ModelDeclaration:
         context = AxisContext(self.scope, self.report)
         dims = self._dim_parameters(declaration.generics, context)
-        if context.types:
-            self.report.not_built("a type parameter of a model", declaration.generics[0].span)
+        models = tuple(kind.model for kind in type_parameters(context) if isinstance(kind, types.Model))
+        if len(models) != len(context.types):
+            self.report.fail("E2305", "a model is made for dims and models, not for data", declaration.generics[0].span)
         reader = TypeReader(context, self.report, self)
         members: dict[str, ir.Member] = {}
         for member in declaration.members:
@@ -176,9 +177,13 @@ class Declarations:
             if member.name.text in members:
                 self.report.fail("E0202", f"the model has two members `{member.name}`", member.name.span)
             members[member.name.text] = self._member(member, reader, context)
-        kind = ir.ModelType(declaration.name.text, self.scope.name, tuple(of(symbol) for symbol in dims), tuple(members.values()))
+        arguments = tuple(of(symbol) for symbol in dims)
+        kind = ir.ModelType(declaration.name.text, self.scope.name, arguments, tuple(members.values()), models=models)
         check_extent(kind, declaration.name.span, self.report)
-        return ModelDeclaration(declaration.name.text, kind, dims, declaration.name.span)
+        named: dict[str, Symbol | ir.ModelType] = {symbol.name: symbol for symbol in dims}
+        named.update((model.name, model) for model in models)
+        parameters = tuple(named[generic.name.text] for generic in declaration.generics)
+        return ModelDeclaration(declaration.name.text, kind, parameters, declaration.name.span)
 
     def _member(self, member: tree.Member, reader: TypeReader, context: AxisContext) -> ir.Member:
         kind = reader.read(member.type)

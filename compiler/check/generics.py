@@ -27,6 +27,7 @@ class Instances:
     scopes: Mapping[str, ModuleScope]
     made: dict[Key, FunctionInfo] = field(default_factory=dict)
     waiting: list[FunctionInfo] = field(default_factory=list)
+    resolving: set[tuple[str, tuple[tuple[TypeParameter, TypeParameter], ...]]] = field(default_factory=set)
 
     def instance(self, info: FunctionInfo, given: TypeMap, required: tuple[FunctionInfo, ...]) -> FunctionInfo:
         """The function with these types and these functions for its requirements: made once."""
@@ -37,7 +38,7 @@ class Instances:
             named = {name: instantiate(kind, given) for name, kind in info.types.items()}
             found = replace(info, signature=signature, types=named, required=required)
             self.made[key] = found
-            if not any(argument.is_parameter for argument in arguments):
+            if not any(is_open(argument) for argument in arguments):
                 self.waiting.append(found)
         return self.made[key]
 
@@ -81,7 +82,7 @@ def infer(signature: Signature, arguments: Sequence[tuple[SignatureParameter, Ty
 def _pairs(wanted: Type, found: Type) -> list[tuple[TypeParameter, TypeParameter]]:
     match wanted, found:
         case (types.Model(model), types.Model(other)) | (types.Optimiser(_, model), types.Optimiser(_, other)):
-            return [(model, other)]
+            return _model_pairs(model, other)
         case types.Record(), types.Record():
             return [(wanted, found)]
         case (types.Batch(record), types.Batch(other)) | (types.Dataset(record), types.Dataset(other)):
@@ -89,13 +90,18 @@ def _pairs(wanted: Type, found: Type) -> list[tuple[TypeParameter, TypeParameter
     return []
 
 
+def _model_pairs(wanted: ModelType, found: ModelType) -> list[tuple[TypeParameter, TypeParameter]]:
+    inside = [pair for one, other in zip(wanted.models, found.models, strict=False) for pair in _model_pairs(one, other)]
+    return [(wanted, found), *inside]
+
+
 def takes(parameters: Sequence[TypeParameter], wanted: Type, found: Type) -> bool | None:
     """Whether an argument fits a type that is, or is made of, one of the type parameters; None where none is in it."""
     match wanted, found:
-        case types.Model(model), _ if model in parameters:
-            return isinstance(found, types.Model)
-        case types.Optimiser(kind, model), _ if model in parameters:
-            return isinstance(found, types.Optimiser) and found.kind == kind
+        case types.Model(model), _ if _is_made_of(model, parameters):
+            return isinstance(found, types.Model) and _matches(model, found.model, parameters)
+        case types.Optimiser(kind, model), _ if _is_made_of(model, parameters):
+            return isinstance(found, types.Optimiser) and found.kind == kind and _matches(model, found.model, parameters)
         case types.Record(), _ if wanted in parameters:
             return isinstance(found, types.Record)
         case types.Batch(record), _ if record in parameters:
@@ -103,6 +109,22 @@ def takes(parameters: Sequence[TypeParameter], wanted: Type, found: Type) -> boo
         case types.Dataset(record, _, ordered), _ if record in parameters:
             return isinstance(found, types.Dataset) and found.ordered == ordered
     return None
+
+
+def _is_made_of(model: ModelType, parameters: Sequence[TypeParameter]) -> bool:
+    return model in parameters or any(_is_made_of(inner, parameters) for inner in model.models)
+
+
+def _matches(wanted: ModelType, found: ModelType, parameters: Sequence[TypeParameter]) -> bool:
+    if wanted in parameters:
+        return True
+    same = (wanted.name, wanted.module, len(wanted.models)) == (found.name, found.module, len(found.models))
+    return same and all(_matches(one, other, parameters) for one, other in zip(wanted.models, found.models, strict=True))
+
+
+def is_open(argument: TypeParameter) -> bool:
+    """Whether a generic function's own type parameter is in it."""
+    return argument.is_open if isinstance(argument, ModelType) else argument.is_parameter
 
 
 def wrong_kind(parameters: Sequence[TypeParameter], wanted: Type, found: Type) -> str | None:

@@ -79,12 +79,20 @@ class Program:
 
 @dataclass(frozen=True)
 class ModelDeclaration:
-    """A model; with dim parameters, `type` holds their symbols as arguments."""
+    """A model. With parameters, dims and models in the order of their declaration, `type` holds them as arguments."""
 
     name: str
     type: ModelType
-    dims: tuple[Symbol, ...]
+    parameters: tuple[Symbol | ModelType, ...]
     span: Span
+
+    @property
+    def dims(self) -> tuple[Symbol, ...]:
+        return tuple(parameter for parameter in self.parameters if isinstance(parameter, Symbol))
+
+    @property
+    def models(self) -> tuple[ModelType, ...]:
+        return tuple(parameter for parameter in self.parameters if isinstance(parameter, ModelType))
 
 
 __all__ = ["DefaultValue", "ModelDeclaration", "Program", "Record", "Signature", "SignatureParameter", "Tensor"]

@@ -10,7 +10,7 @@ from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
-from shapescript.compiler.ir.sizes import LARGEST, ONE, InexactDivision, Size, fresh, of, product
+from shapescript.compiler.ir.sizes import LARGEST, ONE, InexactDivision, Size, Symbol, fresh, of, product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.syntax import tree
 
@@ -140,15 +140,21 @@ class TypeReader:
         return kind
 
     def model_type(self, entity: ModelEntity, items: tuple[tree.Item, ...] | None, span: Span) -> ir.ModelType:
-        """The declared model with its dim parameters filled in."""
+        """The declared model with its dim and type parameters filled in."""
         declaration = entity.declaration
-        arguments = tuple(self._size_argument(item) for item in items or ())
-        if len(arguments) != len(declaration.dims):
-            names = ", ".join(symbol.name for symbol in declaration.dims)
-            wanted = f"takes {counted(len(declaration.dims), 'dim')} [{names}]" if declaration.dims else "takes no dims"
-            self.report.fail("E2302", f"the model `{declaration.name}` {wanted}, found {len(arguments)}", span)
+        if len(items or ()) != len(declaration.parameters):
+            names = ", ".join(parameter.name for parameter in declaration.parameters)
+            wanted = f"takes {counted(len(declaration.parameters), 'parameter')} [{names}]" if declaration.parameters else "takes no dims"
+            self.report.fail("E2302", f"the model `{declaration.name}` {wanted}, found {len(items or ())}", span)
+        sizes: dict[Symbol, Size] = {}
+        models: dict[ir.ModelType, ir.ModelType] = {}
+        for parameter, item in zip(declaration.parameters, items or (), strict=True):
+            if isinstance(parameter, Symbol):
+                sizes[parameter] = self._size_argument(item)
+            else:
+                models[parameter] = self._type_argument(item, declaration.name)
         try:
-            model = ir.substitute_model(declaration.type, dict(zip(declaration.dims, arguments, strict=True)))
+            model = ir.replace_models(ir.substitute_model(declaration.type, sizes), models)
         except (InexactDivision, ZeroDivisionError) as error:
             reason = str(error) if isinstance(error, InexactDivision) else "a size is divided by 0"
             label = [Label(declaration.span, "declared here")]
@@ -183,6 +189,14 @@ class TypeReader:
                 self.report.fail("E0502", text, item.span, help=f"declare a dim parameter after the function's name: `[{name}]`")
             return size
         self.report.fail("E0301", "a model's dims are separated by commas", item.span)
+
+    def _type_argument(self, item: tree.Item, name: str) -> ir.ModelType:
+        match item:
+            case tree.AxisList(_, (tree.AxisName() | tree.Applied() as node,)):
+                found = self._type_of_axis(node)
+                if isinstance(found, types.Model):
+                    return found.model
+        self.report.fail("E2305", f"the model `{name}` is made for a model here", item.span)
 
     def _dataset(self, items: tuple[tree.Item, ...] | None, span: Span) -> types.Dataset:
         match items:

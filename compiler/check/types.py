@@ -258,9 +258,8 @@ def instantiate(type_: Type, given: TypeMap) -> Type:
 
 
 def _given_model(model: ir.ModelType, given: TypeMap) -> ir.ModelType:
-    found = given.get(model, model)
-    assert isinstance(found, ir.ModelType)
-    return found
+    models = {one: other for one, other in given.items() if isinstance(one, ir.ModelType) and isinstance(other, ir.ModelType)}
+    return ir.replace_models(model, models)
 
 
 def _given_record(record: Record, given: TypeMap) -> Record:

@@ -112,7 +112,8 @@ def region_key(region: Block, outer: Sequence[nodes.Value]) -> Hashable:
         numbers.update((result, len(numbers) + place) for place, result in enumerate(op.results))
         kinds = tuple(result_type(operand).element for operand in op.operands)
         ops.append((op.name, tuple(numbers[operand] for operand in op.operands), kinds, _attributes(op)))
-    return tuple(ops), tuple(numbers[value] for value in region.yields), len(region.parameters)
+    given = tuple(result_type(value).element for value in (*region.parameters, *outer))
+    return tuple(ops), tuple(numbers[value] for value in region.yields), given, len(region.parameters)
 
 
 def _attributes(op: Op) -> Hashable:

@@ -16,6 +16,7 @@ from shapescript.compiler.ir.types import ModelType, TensorType
 from shapescript.compiler.numerics.summation import reduce_sum
 from shapescript.compiler.ops.protocol import (
     ExecutionError,
+    index_out_of_range,
     inexact_axis,
     integer_division,
     label_out_of_range,
@@ -45,6 +46,8 @@ def failure(function: Function, site: Site, details: Sequence[int]) -> Execution
             return no_batches(op, details[0], details[1], bool(details[2]))
         case "label":
             return label_out_of_range(op, details[0], details[1], details[2])
+        case "index":
+            return index_out_of_range(op, details[0], details[1], details[2])
         case "reduction of nothing":
             return reduction_of_nothing(op)
     assert site.kind == "not finite", site.kind

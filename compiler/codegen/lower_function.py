@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shapescript.compiler.codegen import (
     emit,
+    indexing,
     lower_control,
     lower_data,
     lower_elements,
@@ -28,7 +29,17 @@ from shapescript.compiler.ops.locations import Location, ParameterStorage, Resul
 from shapescript.compiler.passes.plan import plan_memory
 
 ENTRY = "shapescript_entry"
-RULE_MODULES = (lower_control, lower_data, lower_elements, lower_host, lower_models, lower_reductions, products, rows)  # they fill RULES
+RULE_MODULES = (  # they fill RULES
+    indexing,
+    lower_control,
+    lower_data,
+    lower_elements,
+    lower_host,
+    lower_models,
+    lower_reductions,
+    products,
+    rows,
+)
 
 LEFT = 1  # what the entry returns where native code left at a site; 0 otherwise
 

@@ -9,7 +9,8 @@ from llvmlite import ir
 
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.elements import expression
-from shapescript.compiler.codegen.emit import I64, LANES, PTR, Builder, ElementType, Value, at, constant, load, splat, store
+from shapescript.compiler.codegen.emit import I64, LANES, PTR, Builder, ElementType, Value, at, load, splat, store
+from shapescript.compiler.codegen.indexing import ALL_GOOD, first_outside
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
@@ -19,7 +20,6 @@ from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
 
-ALL_GOOD = -1  # where all labels are in range
 LOSS_BYTES = 64  # of scratch: the loss, and the label where it is a number
 
 
@@ -84,7 +84,7 @@ class _Rows:
         Returns the first row whose label is out of range, before anything is written, else ALL_GOOD.
         """
         logits, labels, probabilities, scratch = tensors
-        bad = _first_bad_label(b, labels, rows, classes)
+        bad = first_outside(b, labels, rows, classes)
         with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
             b.ret(bad)
         sums = at(b, scratch, LOSS_BYTES, emit.I8)
@@ -136,28 +136,3 @@ class _Rows:
 
             each_vector(b, classes, share)
         return total, b.fsub(chosen, top)
-
-
-def _first_bad_label(b: Builder, labels: Value, rows: emit.Size, classes: emit.Size) -> Value:
-    limit = splat(b, emit.size(classes), LANES)
-    nothing = constant(0, emit.vector_of(emit.I1, LANES))
-
-    def outside(i: Value, mask: Value | None) -> Value:
-        return b.icmp_unsigned(">=", load(b, at(b, labels, i, I64), I64, LANES, mask), limit)
-
-    whole = emit.times(b, emit.quotient(b, rows, LANES), LANES)
-    (found,) = emit.loop(b, 0, whole, LANES, lambda i, found: [b.or_(found[0], outside(i, None))], [nothing])
-    mask = emit.lane_mask(b, emit.size(emit.minus(b, rows, whole)), LANES)
-    found = b.or_(found, b.and_(outside(emit.size(whole), mask), mask) if mask is not None else nothing)
-    any_bad = emit.lane_tree(b, found, b.or_)
-
-    def search() -> list[Value]:
-        def turn(r: Value, first: Sequence[Value]) -> list[Value]:
-            label = load(b, at(b, labels, r, I64), I64)
-            is_bad = b.and_(b.icmp_unsigned(">=", label, emit.size(classes)), b.icmp_signed("==", first[0], I64(ALL_GOOD)))
-            return [b.select(is_bad, r, first[0])]
-
-        return emit.loop(b, 0, rows, 1, turn, [I64(ALL_GOOD)])
-
-    (bad,) = emit.choose(b, any_bad, search, lambda: [I64(ALL_GOOD)])
-    return bad

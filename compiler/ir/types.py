@@ -91,9 +91,22 @@ class ModelType:
     arguments: tuple[Size, ...]
     members: tuple[Member, ...]
     is_parameter: bool = False
+    models: tuple[ModelType, ...] = ()  # what stands for its type parameters
 
     def __str__(self) -> str:
-        return self.name + (f"[{', '.join(map(str, self.arguments))}]" if self.arguments else "")
+        inside = (*self.arguments, *self.models)
+        return self.name + (f"[{', '.join(map(str, inside))}]" if inside else "")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is a type parameter, or made for one."""
+        return self.is_parameter or any(model.is_open for model in self.models)
+
+    def sizes(self) -> Iterator[Size]:
+        """Its own dims, and those of the models that it is made for."""
+        yield from self.arguments
+        for model in self.models:
+            yield from model.sizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +250,27 @@ def substitute_dataset(dataset: DatasetType, values: Mapping[Symbol, Size]) -> D
 
 def substitute_model(model: ModelType, values: Mapping[Symbol, Size]) -> ModelType:
     members = tuple(Member(m.name, _substitute_member(m.type, values), _substitute_start(m.start, values)) for m in model.members)
-    return replace(model, arguments=tuple(a.substitute(values) for a in model.arguments), members=members)
+    arguments = tuple(argument.substitute(values) for argument in model.arguments)
+    return replace(model, arguments=arguments, members=members, models=tuple(substitute_model(inner, values) for inner in model.models))
+
+
+def replace_models(model: ModelType, given: Mapping[ModelType, ModelType]) -> ModelType:
+    """The model with others in the place of type parameters, wherever they stand in it."""
+    if model in given:
+        return given[model]
+    if not model.models:
+        return model
+
+    def member(kind: TensorType | ModelType | ListType) -> TensorType | ModelType | ListType:
+        match kind:
+            case ModelType():
+                return replace_models(kind, given)
+            case ListType(element, count):
+                return ListType(replace_models(element, given), count)
+        return kind
+
+    members = tuple(replace(one, type=member(one.type)) for one in model.members)
+    return replace(model, members=members, models=tuple(replace_models(inner, given) for inner in model.models))
 
 
 def _substitute_member(type_: TensorType | ModelType | ListType, values: Mapping[Symbol, Size]) -> TensorType | ModelType | ListType:

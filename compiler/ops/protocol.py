@@ -65,6 +65,12 @@ def label_out_of_range(op: Op, index: int, value: int, classes: int) -> Executio
     )
 
 
+def index_out_of_range(op: Op, position: int, value: int, size: int) -> ExecutionError:
+    axis = op.operands[0].type.axes[0]  # type: ignore[union-attr]
+    range_ = f"so indices go from 0 to {size - 1}" if size else "so there is no index into it"
+    return ExecutionError("R1101", f"index {value} at position {position}: gather's axis {axis} has {size} elements, {range_}", op.span)
+
+
 def reduction_of_nothing(op: Op) -> ExecutionError:
     return ExecutionError("R1103", f"{op.name} of nothing: the reduced axes have no elements, and {op.name} has no value for that", op.span)
 

@@ -58,7 +58,7 @@ def bind(declared: Type, actual: Type, sizes: dict[Symbol, Size]) -> None:
         case TensorType(), TensorType():
             _bind_sizes(declared.axes, actual.axes, sizes)
         case ModelType(), ModelType():
-            _bind_sizes(declared.arguments, actual.arguments, sizes)
+            _bind_sizes(tuple(declared.sizes()), tuple(actual.sizes()), sizes)
         case OptimiserType(), OptimiserType():
             bind(declared.model, actual.model, sizes)
         case OrderedType(), OrderedType():

@@ -11,12 +11,34 @@ from shapescript.compiler.ir.nodes import Function, walk
 from shapescript.compiler.ops.binding import bind_sizes
 from shapescript.compiler.ops.guards import guarded_optimisers
 from shapescript.compiler.ops.protocol import Host
-from shapescript.compiler.reference import classification, control, data, elementwise, fused, models, optimisers, reductions, shapes
+from shapescript.compiler.reference import (
+    classification,
+    control,
+    data,
+    elementwise,
+    fused,
+    indexing,
+    models,
+    optimisers,
+    reductions,
+    shapes,
+)
 from shapescript.compiler.reference.border import finish, from_host
 from shapescript.compiler.reference.frame import HANDLERS, Frame
 from shapescript.compiler.reference.layouts import Layouts
 
-GROUPS = (classification, control, data, elementwise, fused, models, optimisers, reductions, shapes)  # importing them fills HANDLERS
+GROUPS = (
+    classification,
+    control,
+    data,
+    elementwise,
+    fused,
+    indexing,
+    models,
+    optimisers,
+    reductions,
+    shapes,
+)  # importing them fills HANDLERS
 
 
 class Evaluator:

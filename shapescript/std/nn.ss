@@ -7,6 +7,13 @@ model Linear[I, O]:
 fn linear[I, O](x: [..s I], layer: Linear[I, O]) -> [..s O]:
     return einsum(x, layer.weight: ..s I, O I -> ..s O) + layer.bias
 
+# The row of each token: V of them, D numbers each.
+model Embedding[V, D]:
+    weight: [V D] = normal(0, 1)
+
+fn embedding[V, D](tokens: int[..s], layer: Embedding[V, D]) -> [..s D]:
+    return gather(layer.weight, tokens, over=V)
+
 # Each row to mean 0 and variance 1 over its last axis, then scaled and moved.
 model LayerNorm[D]:
     weight: [D] = ones

@@ -190,10 +190,21 @@ def test_every_stage_is_tested() -> None:
     assert tuple(case[0] for case in mark.args[1]) == STAGES
 
 
+@pytest.mark.parametrize("words", [["check"], ["run"], ["build", "--emit=tree"], ["build", "--emit=ir"]])
+def test_files_that_are_no_programs(here: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    (here / "latin.ss").write_bytes(b"# caf\xe9\n")
+    for name in ("latin.ss", "none.ss", "."):
+        assert main([*words, name]) == 1
+        err = capsys.readouterr().err
+        assert "error[E0204]: cannot read" in err and "internal" not in err
+    (here / "marked.ss").write_bytes(b"\xef\xbb\xbffn main():\n    return\n")
+    assert main([*words, "marked.ss"]) == 0
+
+
 def test_build_needs_one_entry(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "fn f(x: [b]):\n    return\n\nfn f(x: int):\n    return\n\nfn g[D](x: [b D]):\n    return\n"
-    file = written(here, text)
-    for entry, code in (("main", "E0201"), ("f", "E0305"), ("g", "E0203")):
+    file = written(here, text + "\nfn h[M: model, E: data](m: M, batch: E[b]):\n    return\n")
+    for entry, code in (("main", "E0201"), ("f", "E0305"), ("g", "E0203"), ("h", "E0203")):
         assert main(["build", "--emit=ir", "--entry", entry, file]) == 1
         assert f"error[{code}]" in capsys.readouterr().err
 

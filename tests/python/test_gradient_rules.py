@@ -84,6 +84,15 @@ def entropy_and_probabilities(b: Builder, x: Value) -> Value:
 
 
 LABELS = torch.tensor([1, 0, 3])
+ROWS = np.array([[2, 0, 2], [1, 2, 2]])  # some twice, in more than one axis
+
+
+def numbers(b: Builder, array: np.ndarray) -> Value:
+    return b.op("to_i64", constant(b, array.astype(np.float64)))
+
+
+def added(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(5, 4, dtype=x.dtype).index_add(0, torch.from_numpy(ROWS).reshape(-1), x.reshape(-1, 4))
 
 CASES = [
     unary("neg", torch.neg),
@@ -126,6 +135,8 @@ CASES = [
         lambda b, x: b.op("contraction", constant(b, weights(3, 5)), x, left=(0, 1), right=(0, 2), out=(0, 1, 2)),
         lambda x: torch.einsum("bi,bj->bij", torch_weights(3, 5), x),
     ),
+    Case("gather", lambda b, x: b.op("gather", x, numbers(b, ROWS)), lambda x: x[torch.from_numpy(ROWS)]),
+    Case("scatter_rows", lambda b, x: b.op("scatter_rows", x, numbers(b, ROWS), size=sizes(5)[0]), added, (2, 3, 4)),
     Case("cross_entropy", entropy, lambda x: torch.nn.functional.cross_entropy(x, LABELS)),
     Case(
         "cross_entropy",
@@ -186,6 +197,7 @@ def test_every_rule_of_the_table_is_compared() -> None:
         c
         for c in CASES
         if c.name in ("exp", "tanh", "sigmoid", "mul", "div", "softmax", "contraction", "mean", "cross_entropy", "log", "sqrt", "max")
+        or c.name in ("gather", "scatter_rows")
     ],
     ids=lambda case: case.name,
 )

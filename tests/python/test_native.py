@@ -151,6 +151,7 @@ def test_dropout(shape: tuple[int, ...], element: Element) -> None:
         function = finished(function_of([TensorType(element, n), FLOAT, INT, INT], build), fused)
         x = some(element, *shape)
         drops = [(0.1, 0), (0.5, 3), (0.0, 1), (1.0, 2), (0.3, -1), (0.3, 2**40)]
+        drops += [(rate, 0) for rate in (-1.0, 2.0, np.nan, np.inf, -np.inf)]
         assert_same(function, [[x, rate, 1234567, draw] for rate, draw in drops])
 
 
@@ -168,6 +169,22 @@ def test_transpose(permutation: tuple[int, ...]) -> None:
     for element in Element:
         function = finished(function_of([TensorType(element, tuple(axes))], lambda b, x: b.op("transpose", x, permutation=permutation)))
         assert_same(function, [[some(element, *shape)] for shape in [(2, 3, 4), (0, 2, 3), (1, 1, 1), (3, 17, 33)]])
+
+
+def test_kernels_of_different_elements_are_told_apart() -> None:
+    """What only moves elements computes nothing that would tell their types."""
+    m, n = of(fresh("m")), of(fresh("n"))
+    kinds = [F32, F64, Element.I64, Element.BOOL]
+
+    def build(b: Builder, *tensors: Value) -> Sequence[Value]:
+        turned = [b.op("transpose", x, permutation=(1, 0)) for x in tensors]
+        spread = [b.broadcast(x, (m, n, number(3)), (0, 1)) for x in tensors]
+        same = [kernel(b, (m, n), [(x, (0, 1))], lambda i, x: [x])[0] for x in tensors]
+        return [*turned, *spread, *same]
+
+    for order in (kinds, kinds[::-1]):
+        function = finished(function_of([TensorType(element, (m, n)) for element in order], build))
+        assert_same(function, [[some(element, *shape) for element in order] for shape in ((3, 4), (17, 33))])
 
 
 def test_broadcast_and_reshape() -> None:

@@ -122,6 +122,23 @@ def test_no_memory_is_an_error_that_python_raises(monkeypatch: pytest.MonkeyPatc
     native.run([normal(5000, 30), normal(30, 30)], RecordingHost())
 
 
+@pytest.mark.parametrize("rows", [2**32, 2**31, 2**30 + 1])
+def test_values_of_more_bytes_than_64_bits_count_are_refused(rows: int) -> None:
+    """Arrays of no elements may be huge along their other axes; products of these wrap."""
+    b_, c_, n = (of(fresh(name)) for name in "bcn")
+
+    def build(b: Builder, x: Value, y: Value) -> Sequence[Value]:
+        every = b.op("exp", b.op("contraction", x, y, left=(0, 1), right=(2, 1), out=(0, 2)))
+        return [b.op("sum", every, positions=(0, 1))]
+
+    function = finished(function_of([tensor(b_, n), tensor(c_, n)], build))
+    for target in (host(), x86_64_v3()):
+        native = compile_function(function, target)
+        with pytest.raises(MemoryError):
+            native.run([np.empty((rows, 0), np.float32), np.empty((rows, 0), np.float32)], RecordingHost())
+        assert native.run([np.empty((2, 0), np.float32), np.empty((3, 0), np.float32)], RecordingHost()) == [6.0]
+
+
 def test_slots_are_shared_by_values_that_are_not_needed_together() -> None:
     n = of(fresh("n"))
 

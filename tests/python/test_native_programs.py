@@ -285,6 +285,19 @@ def test_what_is_not_finite_is_named(bad: str, value: float) -> None:
     assert all("at step 7" in outcome[1] for outcome in outcomes if isinstance(outcome[0], type)) and isinstance(outcomes[1][0], type)
 
 
+def test_a_norm_that_overflows_names_the_parameter_that_does_so() -> None:
+    exact = ModelType("Exact", "main", (), tuple(Member(name, tensor(3, element=F64), None) for name in ("a", "b", "c")))
+    function = finished(function_of([exact], lambda b, g: b.op("global_norm", g)))
+    calls = []
+    for culprits in ((), ("b",), ("c", "b")):
+        gradient = model_of(exact)
+        for name in culprits:
+            Layout(exact).places[name].view(gradient)[1] = 1e200
+        calls.append([gradient])
+    outcomes = assert_same(function, calls)
+    assert not isinstance(outcomes[0][0], type) and all("gradient of b" in outcome[1] for outcome in outcomes[1:])
+
+
 # ---- data and handles
 
 ROWS = of(fresh("rows"))

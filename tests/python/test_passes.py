@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from shapescript.compiler.check.checker import check_file
 from shapescript.compiler.diagnostics.model import CompileError, InternalError
 from shapescript.compiler.ir.nodes import Function, Module, Value, walk
 from shapescript.compiler.ir.printer import print_function
-from shapescript.compiler.ir.sizes import divide, fresh, number, of
+from shapescript.compiler.ir.sizes import Size, divide, fresh, number, of
 from shapescript.compiler.ir.types import DatasetType, Element, HostNumber, ListType, RecordType, StartRule, TensorType
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.passes.expand import expand
@@ -138,6 +139,19 @@ def test_a_division_with_a_remainder_is_reported_at_the_call() -> None:
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "E0501" and "7 is not a multiple of 2" in diagnostic.message
     assert diagnostic.span == at(31)
+
+
+@pytest.mark.parametrize("axes", [lambda width, _: (width, width), lambda width, rows: (width, rows * width)])
+def test_a_tensor_of_too_many_elements_is_refused_where_it_is_made(axes: Callable[[Size, Size], tuple[Size, ...]]) -> None:
+    width, rows, b = fresh("W"), fresh("n"), Builder(at(21))
+    x = Value(f32(of(width), of(rows)), "x")
+    total = b.op("sum", b.full(1.0, f32(*axes(of(width), of(rows)))), positions=(0, 1))
+    module = Module({"wide": function("wide", [x], b, [total], dims=[width])})
+    specialise(module, "wide", {width: number(2**24)})
+    with pytest.raises(CompileError) as caught:
+        specialise(module, "wide", {width: number(2**25)})
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.span) == ("E0503", at(21)) and str(2**50) in diagnostic.message
 
 
 def test_symbols_bound_in_a_callee_are_new_at_each_inlining() -> None:

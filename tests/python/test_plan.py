@@ -11,7 +11,7 @@ from evaluating import function_of, mlp, tensor
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
 from shapescript.compiler.ir.sizes import evaluate, fresh, number, of
-from shapescript.compiler.ir.types import BOOL, INT, Element, OptimiserType
+from shapescript.compiler.ir.types import BOOL, INT, STRING, DatasetType, Element, OptimiserType, RecordType, sorted_leaves
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.locations import Borrowed, Location, ParameterStorage, Plan, ResultStorage, SlotStorage, storage_bytes
 from shapescript.compiler.passes.copies import insert_copies
@@ -124,6 +124,23 @@ def test_a_mutable_argument_stays_as_it_is_while_something_may_fail() -> None:
     assert plan.locations[function.body.yields[0]] == Location(ParameterStorage(0))
 
 
+def test_a_part_of_a_mutable_model_stays_as_it_is_while_something_may_fail() -> None:
+    def function(fails_between: bool) -> tuple[Function, Plan]:
+        def build(b: Builder, m: Value, x: Value, k: Value) -> Sequence[Value]:
+            first = b.op("exp", x)
+            if fails_between:
+                b.op("floordiv", k, k)
+            others = [b.full(0.0, leaf.type) for leaf in sorted_leaves(SMALL)[1:]]
+            return [b.op("pack", first, *others, model=SMALL)]
+
+        return planned(function_of([SMALL, sorted_leaves(SMALL)[0].type, INT], build, mutable=(0,)))
+
+    for fails_between, storage in ((False, ParameterStorage), (True, SlotStorage)):
+        done, plan = function(fails_between)
+        (first,) = ops(done, "exp")
+        assert isinstance(plan.locations[first.result].storage, storage)
+
+
 def test_branches_compute_in_the_place_of_the_result() -> None:
     def build(b: Builder, x: Value, go: Value) -> Sequence[Value]:
         made = b.emit("if", go, regions=[block([], lambda i: [i.op("add", x, x)]), block([], lambda i: [i.op("mul", x, x)])])
@@ -159,6 +176,24 @@ def test_a_smaller_value_takes_the_slot_of_a_larger_one_of_the_same_axes() -> No
 
     function = function_of([tensor(n, 8), tensor(8, 100), tensor(100, 10)], build)
     assert slot_bytes(planned(function)[1], 64) == 64 * 100 * 4 + 64 * 10 * 4
+
+
+def test_no_slot_waits_for_a_size_that_its_first_value_does_not_need() -> None:
+    rows = of(fresh("rows"))
+    data = DatasetType(RecordType("Row", (("x", tensor()),)), rows)
+
+    def build(b: Builder, x: Value, path: Value) -> Sequence[Value]:
+        early = b.op("sum", b.op("exp", x), positions=(0,))
+        b.op("load_data", path, dataset=data)
+        late = b.full(0.0, tensor(rows + number(64)))
+        return [early, b.op("sum", b.op("exp", late), positions=(0,))]
+
+    function, plan = planned(function_of([tensor(64), STRING], build))
+    late = {size for slots in plan.slots.values() for _, size in slots if size.constant() is None}
+    first, *_ = ops(function, "exp")
+    location = plan.locations[first.result]
+    assert isinstance(location.storage, SlotStorage) and late
+    assert dict(plan.slots[function.body])[location.storage.slot] == number(256)
 
 
 def test_batches_in_the_datasets_order_and_unread_fields_have_no_slot() -> None:

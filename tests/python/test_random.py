@@ -133,6 +133,7 @@ def test_impossible_starts_are_refused(bounds: tuple[float, float]) -> None:
 
 def test_dropout_is_a_threshold_and_a_scale() -> None:
     assert [random.dropout_threshold(p) for p in (0.0, 0.5, 1.0, -1.0, 2.0)] == [0, 2**31, 2**32, 0, 2**32]
+    assert [random.dropout_threshold(p) for p in (math.nan, math.inf, -math.inf)] == [0, 2**32, 0]
     assert random.dropout_threshold(2.0**-33) == 0 and random.dropout_threshold(3 * 2.0**-33) == 2
     assert random.dropout_threshold(0.1) == 429496730
     assert [random.dropout_scale(p) for p in (0.0, 0.5, 1.0)] == [1.0, 2.0, 0.0]

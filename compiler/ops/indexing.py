@@ -1,0 +1,45 @@
+"""Rows of a tensor by their numbers: gather, and scatter_rows, which is its transpose."""
+
+from __future__ import annotations
+
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.types import Element, TensorType, Type
+from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.ops.elementwise import FLOATS, Gradients
+from shapescript.compiler.ops.shapes import operand_type
+from shapescript.compiler.ops.table import Kernel, OpEntry, attribute, register, require
+
+
+def _infer_gather(op: Op) -> tuple[Type, ...]:
+    require(len(op.operands) == 2, op, "takes rows and an index")
+    rows, index = operand_type(op), operand_type(op, 1)
+    require(rows.rank >= 1 and index.element is Element.I64, op, "takes rows along a first axis, and an index of ints")
+    return (TensorType(rows.element, (*index.axes, *rows.axes[1:])),)
+
+
+def _gather_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
+    if gradients[0] is None:
+        return [None, None]
+    return [b.op("scatter_rows", gradients[0], op.operands[1], size=operand_type(op).axes[0]), None]
+
+
+# gather(rows, index): result[i..., r...] = rows[index[i...], r...]. An index outside of the first axis is R1101.
+register(OpEntry("gather", _infer_gather, _gather_derivative, Kernel("gather"), ordered=True))
+
+
+def _infer_scatter_rows(op: Op) -> tuple[Type, ...]:
+    require(len(op.operands) == 2, op, "takes rows to add and an index")
+    rows, index = operand_type(op), operand_type(op, 1)
+    require(rows.element in FLOATS and index.element is Element.I64, op, "takes rows of floats, and an index of ints")
+    require(rows.axes[: index.rank] == index.axes, op, "the rows' axes must begin with the index's")
+    return (TensorType(rows.element, (attribute(op, "size"), *rows.axes[index.rank :])),)
+
+
+def _scatter_rows_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
+    return [None if gradients[0] is None else b.op("gather", gradients[0], op.operands[1]), None]
+
+
+# scatter_rows(rows, index) {size}: +0.0 everywhere; then, for the index's positions in row-major order, rows[i..., r...] is added to
+# result[index[i...], r...]. Not ordered: it may come to stand before the gather that it belongs to and that refuses an index outside, so
+# here such a row is left out.
+register(OpEntry("scatter_rows", _infer_scatter_rows, _scatter_rows_derivative, Kernel("scatter_rows")))
