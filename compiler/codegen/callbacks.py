@@ -83,6 +83,7 @@ class Frame:
                     return
                 except BaseException as error:  # native code ends the call; it is raised again when that has returned
                     self.error = error
+                    self.words[Word.ANSWERED] = 0  # an interrupt may have come just after the answer: it ends the call too
         finally:
             self.serves = False
 

@@ -406,3 +406,21 @@ def test_strided_batches_of_a_dataset_are_not_copied() -> None:
     native.arenas = ArenaPool()
     native.run([dataset(normal(20000, 16))], RecordingHost())
     assert native.arenas.grows == 0
+
+
+def test_an_interrupt_just_after_an_answer_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python may notice it once the answer is written: what native code finds then must be no answer."""
+    found: list[callbacks.Frame] = []
+    make = callbacks.Frame.__init__
+
+    def noted(frame: callbacks.Frame, *arguments: Any) -> None:
+        make(frame, *arguments)
+        found.append(frame)
+
+    monkeypatch.setattr(callbacks.Frame, "__init__", noted)
+    native = compile_function(finished(function_of([INT], lambda b, x: b.op("add", x, x))), host())
+    assert native.run([3], RecordingHost()) == [6]
+    (frame,) = found
+    frame.words[callbacks.Word.ANSWERED] = 1
+    assert frame._answers.throw(KeyboardInterrupt()) == 0
+    assert frame.words[callbacks.Word.ANSWERED] == 0 and isinstance(frame.error, KeyboardInterrupt)
