@@ -12,7 +12,7 @@ from shapescript.compiler.check.checker import check_file
 from shapescript.compiler.check.program import Program
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
 from shapescript.compiler.diagnostics.width import bounded
-from shapescript.compiler.ir.nodes import Module
+from shapescript.compiler.ir.nodes import Function, Module, walk
 from shapescript.compiler.passes.differentiate import differentiate
 from shapescript.compiler.passes.specialise import specialise
 from shapescript.runtime.host_numbers import checked_int
@@ -35,34 +35,65 @@ def checked_file(path: Path, dims: Mapping[str, int] | None) -> Program:
         program = check_file(path, sizes)
     if program.module is None:
         return program
-    found = list(program.diagnostics) + list(_gradient_errors(program, program.module))
-    return program if len(found) == len(program.diagnostics) else replace(program, diagnostics=tuple(found), module=None)
+    found = _gradient_errors(program, program.module)
+    return replace(program, diagnostics=(*program.diagnostics, *found), module=None) if found else program
 
 
-def _gradient_errors(program: Program, module: Module) -> Iterator[Diagnostic]:
-    """What only differentiation sees, each mistake once; functions with dim or type parameters have to wait for a call."""
-    seen: set[tuple[str, tuple[str, int, int]]] = set()
-    for signature in (one for overloads in program.functions.values() for one in overloads):
-        if signature.dims or signature.types:
+def _gradient_errors(program: Program, module: Module) -> list[Diagnostic]:
+    """What only inlining and differentiation see, each mistake once, sorted by place; functions with dim or type parameters have to
+    wait for a call."""
+    alone = {one.key: one.span for overloads in program.functions.values() for one in overloads if not one.dims and not one.types}
+    found: dict[tuple[str, tuple[str, int, int]], Diagnostic] = {}
+    too_large: set[str] = set()
+    for key in _callees_first(module):
+        if not too_large.isdisjoint(_callees(module.functions[key])):
+            too_large.add(key)  # one report is enough, and finding it out again for each caller takes seconds
             continue
-        for diagnostic in _gradients_of(module, signature.key, signature.span):
-            if (diagnostic.code, diagnostic.place) not in seen:
-                seen.add((diagnostic.code, diagnostic.place))
-                yield diagnostic
+        if key not in alone:
+            continue
+        try:
+            with stage("gradients", alone[key]):
+                function = specialise(module, key, {})
+            diagnostics = _gradients_of(module, key, function)
+        except CompileError as error:
+            diagnostics = error.diagnostics
+            if any(diagnostic.code == "E0901" for diagnostic in diagnostics):
+                too_large.add(key)
+        for diagnostic in diagnostics:
+            found.setdefault((diagnostic.code, diagnostic.place), diagnostic)
+    return sorted(found.values(), key=lambda diagnostic: diagnostic.place)
 
 
-def _gradients_of(module: Module, key: str, span: Span) -> tuple[Diagnostic, ...]:
+def _callees(function: Function) -> set[str]:
+    return {op.attributes["callee"] for op in walk(function.body) if op.name == "call"}
+
+
+def _callees_first(module: Module) -> list[str]:
+    """All functions, each behind those that it calls. No function reaches itself, but chains of calls may be long."""
+    order: dict[str, None] = {}
+    stack = list(module.functions)[::-1]
+    while stack:
+        key = stack[-1]
+        waiting = [] if key in order else [callee for callee in sorted(_callees(module.functions[key])) if callee not in order]
+        if waiting:
+            stack += waiting
+        else:
+            order[stack.pop()] = None
+    return list(order)
+
+
+def _gradients_of(module: Module, key: str, function: Function) -> tuple[Diagnostic, ...]:
     try:
-        with stage("gradients", span):
-            differentiate(specialise(module, key, {}))
+        with stage("gradients", function.span):
+            differentiate(function)
     except CompileError as error:
         if all(diagnostic.code != "E0901" for diagnostic in error.diagnostics):
             return error.diagnostics
-        return _after_folding(module, key, span)
+        return _after_folding(module, key, function.span)
     return ()
 
 
-def _after_folding(module: Module, key: str, span: Span) -> tuple[Diagnostic, ...]:
+def _after_folding(module: Module, key: str, span: Span | None) -> tuple[Diagnostic, ...]:
     """The same once conditions that are known have been decided: that needs NumPy, which is loaded only where it may change the answer."""
     from shapescript.compiler.passes.pipeline import compile_entry
 

@@ -43,7 +43,7 @@ def _gather(site: Site) -> Typed:
 def _renamed(node: tree.Expression, axes: Sequence[Axis], place: int, others: Sequence[Axis]) -> str:
     """A pattern that gives the axis at the place a name that none of the axes has."""
     taken = {axis.name for axis in (*axes, *others)}
-    new = next(name for name in ("i", "j", "k", *(f"k{number}" for number in count())) if name not in taken)
+    new = next(name for number in count() if (name := f"i{number or ''}") not in taken)
     names = " ".join(new if at == place else axis.name for at, axis in enumerate(axes))
     return f"rearrange({node.name if isinstance(node, tree.Name) else 'index'}: {names} -> {names})"
 

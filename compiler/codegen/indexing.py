@@ -80,7 +80,7 @@ def _emit_gather(
         b.ret(bad)
 
     def copy(i: Value, _: Sequence[Value]) -> None:
-        row = load(b, at(b, index, i, I64), I64)
+        row = load_inside(b, index, i, rows)
         here, there = (at(b, tensor, emit.times(b, place, width), element) for tensor, place in ((source, row), (result, i)))
         if width == 1:
             store(b, load(b, here, element), there)
@@ -117,6 +117,12 @@ def _emit_scatter_rows(
             each_vector(b, width, vector)
 
     emit.loop(b, 0, positions, 1, add)
+
+
+def load_inside(b: Builder, index: Value, i: Value, size: emit.Size) -> Value:
+    """An index that `first_outside` has found to be in range: it still is if another thread has changed the caller's array since."""
+    value = load(b, at(b, index, i, I64), I64)
+    return b.select(b.icmp_unsigned("<", value, emit.size(size)), value, I64(0))
 
 
 def first_outside(b: Builder, index: Value, count: emit.Size, size: emit.Size) -> Value:

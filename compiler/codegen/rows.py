@@ -10,7 +10,7 @@ from llvmlite import ir
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import I64, LANES, PTR, Builder, ElementType, Value, at, load, splat, store
-from shapescript.compiler.codegen.indexing import ALL_GOOD, first_outside
+from shapescript.compiler.codegen.indexing import ALL_GOOD, first_outside, load_inside
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
@@ -93,7 +93,7 @@ class _Rows:
         def row(r: Value, _: Sequence[Value]) -> None:
             start = emit.times(b, r, classes)
             line, shares = (at(b, tensor, start, self.kind) for tensor in (logits, probabilities))
-            total, gap = self._row(b, line, load(b, at(b, labels, r, I64), I64), shares, classes)
+            total, gap = self._row(b, line, load_inside(b, labels, r, classes), shares, classes)
             store(b, total, at(b, sums, r, self.kind))
             store(b, gap, at(b, gaps, r, self.kind))
 

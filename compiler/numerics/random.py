@@ -230,7 +230,7 @@ def _start(seed: int, name: str, values: Array, numbers: Callable[[Array], Array
 
 
 def dropout_threshold(p: float) -> int:
-    """The integer in 0..2^32 that a random U32 must reach for its element to be kept: p 2^32, half to even, p clamped to 0..1 (NaN to 0)."""
+    """What a random U32 must reach for its element to be kept, in 0..2^32: p 2^32, half to even, p clamped to 0..1 (NaN to 0)."""
     return round(min(p, 1.0) * 2.0**32) if p > 0.0 else 0
 
 

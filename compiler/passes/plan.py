@@ -159,7 +159,7 @@ class _Planner:
                     self.ends[root] = home
 
     def _changes_an_argument(self, target: Location, block: Block, start: int) -> bool:
-        """Whether something may fail after the operation `start` has changed the caller's storage: what fails leaves arguments as they are."""
+        """Whether something may fail after operation `start` has changed the caller's storage: what fails must leave it as it was."""
         return isinstance(target.storage, ParameterStorage) and any(entry(op.name).ordered for op in block.ops[start + 1 :])
 
     def _movable(self, value: Value, starts: Mapping[Value, int]) -> Value | None:

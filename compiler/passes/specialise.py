@@ -54,7 +54,7 @@ def specialise(module: Module, key: str, sizes: Mapping[Symbol, Size]) -> Functi
     """
     function = module.functions[key]
     scope = _Scope(None, dict(sizes))
-    inliner = _Inliner(module)
+    inliner = _Inliner(module, function)
     with _exact_sizes(None, function.span):
         parameters = inliner.define(function.body.parameters, scope)
     ops = inliner.inline(function.body.ops, scope, 0)
@@ -77,8 +77,8 @@ def _exact_sizes(call: Span | None, inner: Span | None) -> Iterator[None]:
 class _Inliner:
     """Emits operations in program order; knows which new values are sub-models of which."""
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, module: Module, entry: Function) -> None:
+        self.module, self.entry = module, entry
         self.parts: dict[Value, tuple[Value, str]] = {}
         self.operations = 0
 
@@ -100,7 +100,7 @@ class _Inliner:
                 if following:
                     stack.append(following)
                 continue
-            self._count(op, frame.scope)
+            self._count()
             with _exact_sizes(op.span if op.name == "call" else frame.scope.call, op.span):
                 if op.name == "call":
                     stack.append(self._call(op, frame.scope))
@@ -113,11 +113,11 @@ class _Inliner:
                     found.append(self._copy(op, frame.scope, depth))
         return found
 
-    def _count(self, op: Op, scope: _Scope) -> None:
+    def _count(self) -> None:
         self.operations += 1
         if self.operations > MAX_OPERATIONS:
-            message = f"the function comes to more than {MAX_OPERATIONS} operations with all that it calls, and that isn't built yet"
-            raise CompileError(Diagnostic("E0901", message, scope.call or op.span))
+            message = f"`{self.entry.name}` comes to more than {MAX_OPERATIONS} operations with all that it calls; that isn't built yet"
+            raise CompileError(Diagnostic("E0901", message, self.entry.span))
 
     def _finish(self, frame: _Frame) -> _Frame | None:
         following = next(frame.again, None) if frame.again else None
@@ -150,7 +150,7 @@ class _Inliner:
             raise InternalError(STAGE, f"the length of {path} is not known", op.span)
         carried = [scope.values[operand] for operand in op.operands[1:]]
         for index in range(count):
-            self._count(op, scope)
+            self._count()
             element = Value(listed.element, body.parameters[0].hint)
             found.append(self._part(Op("submodel", (model,), {"path": f"{path}.{index}"}, (element,), (), op.span)))
             scope.values.update(zip(body.parameters, (element, *carried), strict=True))

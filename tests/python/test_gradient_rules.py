@@ -94,6 +94,7 @@ def numbers(b: Builder, array: np.ndarray) -> Value:
 def added(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(5, 4, dtype=x.dtype).index_add(0, torch.from_numpy(ROWS).reshape(-1), x.reshape(-1, 4))
 
+
 CASES = [
     unary("neg", torch.neg),
     unary("abs", torch.abs),

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_mixed_programs
+import random_tensor_programs
 from evaluating import function_of, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -499,3 +501,19 @@ def test_random_programs_fused_and_not(steps: Sequence[tuple[str, int, int]], ro
     for fused in (False, True):
         function = finished(function_of([kind, tensor(6, 6)], build), fused)
         assert_same(function, [[some(F32, rows, 6), some(F32, 6, 6, seed=1)]])
+
+
+@pytest.mark.parametrize("first", range(0, 24, 4))
+def test_random_programs_of_mixed_elements(first: int) -> None:
+    for seed in range(first, first + 4):
+        function = finished(random_mixed_programs.MixedWriter(seed).function(), fused=seed % 4 != 0)
+        calls = [random_mixed_programs.arguments(*sizes) for sizes in ((2, 3), (1, 1), (0, 5), (19, 33))]
+        assert_same(function, calls, targets=[TARGETS[seed % 2]])
+
+
+@pytest.mark.parametrize("first", range(0, 24, 4))
+def test_random_programs_of_tensors(first: int) -> None:
+    for seed in range(first, first + 4):
+        function = finished(random_tensor_programs.TensorWriter(seed).function(), fused=seed % 4 != 0)
+        calls = [random_tensor_programs.arguments(*sizes) for sizes in ((2, 3), (1, 1), (5, 0), (19, 33))]
+        assert_same(function, calls, targets=[TARGETS[seed % 2]])

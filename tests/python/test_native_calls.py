@@ -32,7 +32,7 @@ from shapescript.compiler.codegen.program import (
 from shapescript.compiler.codegen.target import aarch64, host, x86_64_v3, x86_64_v4
 from shapescript.compiler.ir.nodes import Function, Value
 from shapescript.compiler.ir.sizes import fresh, number, of
-from shapescript.compiler.ir.types import BOOL, INT, SINK, Element
+from shapescript.compiler.ir.types import BOOL, INT, SINK, Element, TensorType
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.compiler.passes.pipeline import compile_entry
@@ -181,6 +181,35 @@ def test_threads_run_one_function_at_once(train: NativeFunction) -> None:
     for thread in threads:
         thread.join()
     assert len(outcomes) == 20 and all(found == [bytes_of(argument) for argument in expected[:2]] for found in outcomes)
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "gather"])
+def test_an_index_that_changes_behind_its_check_reads_nothing_else(name: str) -> None:
+    n = of(fresh("n"))
+    places = TensorType(I64, (n,))
+
+    def build(b: Builder, x: Value, labels: Value) -> Value:
+        return b.emit(name, x, labels)[0]
+
+    native = compile_function(finished(function_of([tensor(n, 10), places], build)), host())
+    labels, done = np.zeros(20_000, np.int64), threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            labels[10_000:] = 2**40
+            labels[10_000:] = 0
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for _ in range(100):
+            try:
+                native.run([normal(20_000, 10), labels], RecordingHost())
+            except ExecutionError as error:
+                assert error.code == "R1101"
+    finally:
+        done.set()
+        changing.join()
 
 
 def test_the_host_may_call_the_function_again() -> None:

@@ -213,7 +213,9 @@ REQUESTS: list[tuple[Request, dict[str, bytes]]] = [
 ]
 
 
-@pytest.mark.parametrize("value", [pytest.param(b"]" * 10_000 + b"a" * 9_999, id="deep"), pytest.param(b"\x8a\x0a" + b"\x7f" * 10, id="large")])
+@pytest.mark.parametrize(
+    "value", [pytest.param(b"]" * 10_000 + b"a" * 9_999, id="deep"), pytest.param(b"\x8a\x0a" + b"\x7f" * 10, id="large")]
+)
 def test_values_that_no_entry_has_are_refused_before_anything_changes(tmp_path: Path, value: bytes) -> None:
     mode, path = Train(seed=5), tmp_path / "a.pt"
     first = {"mode": mapping(kind=text("Train"), seed=b"K\x05", draws=b"K\x07")}

@@ -51,6 +51,26 @@ fn gradient(m: RMSNorm, x: [b n I], w: [b n I]) -> ([b n I], RMSNorm):
     return dx, dm
 """
 
+EMBEDDING = """
+import shapescript.std.nn as nn
+
+dim V = 6
+dim D = 3
+
+model Table:
+    layer: nn.Embedding[V, D]
+
+fn apply(m: Table, tokens: int[b n]) -> [b n D]:
+    return tokens |> nn.embedding(m.layer)
+
+fn one(m: Table, token: int[]) -> [D]:
+    return nn.embedding(token, m.layer)
+
+fn gradient(m: Table, tokens: int[b n], w: [b n D]) -> Table:
+    l, g = value_and_grad(sum(apply(m, tokens) * w, over=(b, n, D)), wrt=m)
+    return g
+"""
+
 LOSSES = """
 import shapescript.std.loss as loss
 
@@ -79,10 +99,14 @@ fn huber_gradient(x: [a b], y: [a b]) -> [a b]:
 TWINS = {"Linear": torch.nn.Linear(5, 3), "LayerNorm": torch.nn.LayerNorm(5), "RMSNorm": torch.nn.RMSNorm(5, eps=1e-6)}
 
 
-def load(folder: Path, text: str) -> Any:
+def write(folder: Path, text: str) -> Path:
     path = folder / "program.ss"
     path.write_text(text)
-    return shapescript.load(path)
+    return path
+
+
+def load(folder: Path, text: str) -> Any:
+    return shapescript.load(write(folder, text))
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5), (0, 4, 5), (1, 1, 5)])
@@ -108,6 +132,31 @@ def test_layer(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
     for key, parameter in twin.named_parameters():
         assert parameter.grad is not None
         np.testing.assert_allclose(dm[f"layer.{key}"], parameter.grad.numpy(), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 20), (1, 1), (0, 3)])
+def test_embedding(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """Values and gradients, with repeated tokens and rows that no token takes; parameters both ways."""
+    program, twin = load(tmp_path, EMBEDDING), torch.nn.Embedding(6, 3)
+    m = program.Table(seed=1)
+    m.load_state_dict({f"layer.{key}": value for key, value in twin.state_dict().items()})
+    back = torch.nn.Embedding(6, 3)
+    back.load_state_dict({key.removeprefix("layer."): torch.from_numpy(np.array(value)) for key, value in m.state_dict().items()})
+    assert torch.equal(back.weight, twin.weight)
+    generator = np.random.default_rng(4)
+    tokens, weights = generator.integers(0, 5, shape), generator.standard_normal((*shape, 3)).astype(np.float32)
+    theirs = twin(torch.from_numpy(tokens))
+    np.testing.assert_array_equal(program.apply(m, tokens), theirs.detach())
+    np.testing.assert_array_equal(program.one(m, 4), twin.weight[4].detach())
+    (theirs * torch.from_numpy(weights)).sum().backward()
+    assert twin.weight.grad is not None
+    np.testing.assert_allclose(program.gradient(m, tokens, weights)["layer.weight"], twin.weight.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_embedding_starts_as_pytorchs(tmp_path: Path) -> None:
+    values = shapescript.load(write(tmp_path, EMBEDDING), dims={"V": 500, "D": 40}).Table(seed=3)["layer.weight"]
+    assert values.shape == (500, 40)
+    assert abs(values.mean()) < 0.03 and abs(values.std() - 1) < 0.03 and np.abs(values).max() > 3
 
 
 def test_starts_are_pytorchs(tmp_path: Path) -> None:
