@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from evaluating import DTYPES, function_of
-from random_tensor_programs import N, SHAPES, UNARY, B, D, TensorWriter
+from random_tensor_programs import SHAPES, UNARY, B, D, N, TensorWriter
 
 from shapescript.compiler.ir.nodes import Function, Value
 from shapescript.compiler.ir.sizes import Size
