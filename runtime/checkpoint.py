@@ -10,7 +10,7 @@ from reprlib import repr as short_repr  # a damaged file may nest lists deeper t
 from typing import Any, TypeGuard
 
 from shapescript.runtime.entries import FACTS, VERSION, encode
-from shapescript.runtime.errors import CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
+from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
 from shapescript.runtime.files import regular_file, replace_file
 from shapescript.runtime.pickle_reader import RefusedPickleError
 from shapescript.runtime.sinks import LogSink
@@ -57,6 +57,8 @@ def save_checkpoint(path: PathLike, /, **values: object) -> None:
     Raises ArgumentError R1001, R1004, R1005 or R1006 for a value that can't be saved; LogError R1401; CheckpointUnwritable R1304,
     and then the file that was at `path` is still there.
     """
+    if not values:
+        raise ArgumentError("R1005", "save_checkpoint: nothing to save: it takes values by name, for instance m=m")
     for value in values.values():
         if isinstance(value, LogSink):
             value.flush()

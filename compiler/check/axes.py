@@ -161,8 +161,15 @@ class AxisContext:
         return combine(operator, left, right, span, self.report)
 
 
+MOST_PRODUCTS, MOST_FACTORS = 1024, 64  # of a size, multiplied out: more is no program that anybody reads
+
+
 def combine(operator: str, left: Size, right: Size, span: Span, report: Report) -> Size:
     """Exact arithmetic of sizes: E0501 for a remainder, E0503 for what is no size."""
+    products = len(left.terms) * len(right.terms) if operator == "*" else 0
+    degree = max((len(monomial) for size in (left, right) for monomial, _ in size.terms), default=0)
+    if products > MOST_PRODUCTS or degree > MOST_FACTORS:
+        report.fail("E0503", f"the size {span.text[:40]}... multiplies out to too many products", span)
     try:
         match operator:
             case "+":

@@ -51,7 +51,7 @@ class Body:
     instances: Instances
     context: AxisContext
     builder: Builder
-    environment: Environment = field(default_factory=dict)
+    environment: Environment = field(default_factory=Environment)
     depth: int = 0
     paths: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Body:
             span = self.builder.span or self.info.declaration.span
             self.report.fail("E0112", f"loops and conditions are nested more than {MOST_NESTED} levels deep here", span)
         builder, environment = self.builder, self.environment
-        self.builder, self.environment = Builder(builder.span), dict(environment)
+        self.builder, self.environment = Builder(builder.span), environment.inner()
         self.depth += 1
         try:
             yield self.builder
@@ -205,6 +205,6 @@ class Body:
     def _named(self, typed: Typed, hint: str) -> Typed:
         """Give the program's name to a value that has none yet, for printing. One that a variable holds already stays as it is."""
         is_last = len(typed.values) == 1 and self.builder.ops and self.builder.ops[-1].results == typed.values
-        if is_last and not typed.value.hint and all(typed.value not in known.typed.values for known in self.environment.values()):
+        if is_last and not typed.value.hint and typed.value not in self.environment.held:
             return replace(typed, values=self.builder.rename_last(hint))
         return typed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +45,11 @@ class Modules:
 
     def read(self, path: Path) -> ModuleScope | None:
         """The module at a path, with what it imports; None where its text is unreadable or doesn't parse."""
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except (OSError, ValueError) as error:
+            self.report.add(Diagnostic("E0204", f"cannot read {str(path)!r}: {error}", None))
+            return None
         self._begin(path, None)
         self._read_imports()
         return self.by_path[path]
@@ -57,6 +62,8 @@ class Modules:
 
     def _begin(self, path: Path, span: Span | None) -> None:
         try:
+            if path.exists() and not path.is_file():
+                raise OSError(errno.EINVAL, "it is no regular file")
             text = path.read_bytes().decode("utf-8").removeprefix("\ufeff")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
@@ -93,7 +100,7 @@ class Modules:
         found = find(reading.path, module)
         if found is None:
             where = "neither beside this file, nor on SHAPESCRIPT_PATH, nor in the package"
-            near = did_you_mean(str(module), neighbours(reading.path, module))
+            near = did_you_mean(str(module), [name for name in neighbours(reading.path, module) if name != str(module)])
             self.report.error("E0204", f"no module `{module}`: {where}", module.span, self._chain(), near)
             return None
         opened = [one.path for one in self._open]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shapescript.compiler.check import types
@@ -41,7 +42,20 @@ class Variable:
     rebindable: bool = True
 
 
-Environment = dict[str, Variable]
+class Environment(dict[str, Variable]):
+    """The variables in force. `held` are the values that any of them has held, in inner blocks too."""
+
+    def __init__(self, variables: Mapping[str, Variable] | None = None, held: set[Value] | None = None) -> None:
+        super().__init__(variables or {})
+        self.held: set[Value] = set() if held is None else held
+
+    def __setitem__(self, name: str, variable: Variable) -> None:
+        super().__setitem__(name, variable)
+        self.held.update(variable.typed.values)
+
+    def inner(self) -> Environment:
+        """The same variables, for a block whose own bindings end with it."""
+        return Environment(self, self.held)
 
 
 @dataclass(frozen=True)

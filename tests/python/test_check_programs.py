@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from shapescript.compiler.check.checker import check_source
+from shapescript.compiler.check.checker import check_file, check_source
 from shapescript.compiler.check.program import Program
 from shapescript.compiler.diagnostics.model import CompileError
 from shapescript.compiler.diagnostics.render import LONGEST_MESSAGE, render_json, render_text
@@ -261,3 +263,23 @@ def test_message_stays_readable(name: str) -> None:
     text = render_text(found)
     assert max(len(line) for line in text.split("\n")) <= LONGEST_MESSAGE + 500
     assert [render_json(diagnostic)["code"] for diagnostic in found] == [diagnostic.code for diagnostic in found]
+
+
+@pytest.mark.parametrize("factors", [16, 64, 200])
+def test_sizes_that_multiply_out_without_end_are_refused(factors: int) -> None:
+    axis = "*".join(f"(a{n}+b{n})" for n in range(factors))
+    names = " ".join(f"a{n} b{n}" for n in range(factors))
+    found = codes(f"fn f(x: [{names}], y: [{axis}]):\n    return\n")
+    assert set(found) <= {"E0503", "E0112"} and found
+
+
+def test_long_functions_are_checked_in_time_that_grows_with_their_length() -> None:
+    lines = "".join(f"    x{n} = x + {n}.0\n" for n in range(6000))
+    assert codes(f"fn f(x: [b]) -> [b]:\n{lines}    return x5999\n") == []
+
+
+@pytest.mark.parametrize("name", ["a\0b", "folder"])
+def test_what_is_no_file_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    program = check_file(tmp_path / name)
+    assert [d.code for d in program.diagnostics] == ["E0204"] and program.module is None

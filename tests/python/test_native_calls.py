@@ -363,7 +363,7 @@ def test_the_floating_point_environment_is_the_programs_own(training: Function) 
         return [b.op("mul", x, x)]
 
     native, x = compile_function(finished(function_of([SINK, tensor(20)], build)), host()), np.full(20, 1e-22, np.float32)
-    torch = pytest.importorskip("torch")
+    import torch  # slow to load, and for this test alone
 
     class Flushing(RecordingHost):
         def perform(self, op: Any, operands: Sequence[Any]) -> Sequence[Any]:
