@@ -33,6 +33,8 @@ def _statement(body: Body, statement: tree.Statement) -> None:
             _assign(body, statement)
         case tree.Evaluate(_, value):
             body.evaluate(value)
+            if not isinstance(value, tree.Call | tree.Pipe):
+                body.report.warn("E0313", "this line computes a value that nothing uses", value.span, help="bind it, or remove the line")
         case tree.If():
             _if(body, statement.branches, statement.otherwise or ())
         case tree.While():

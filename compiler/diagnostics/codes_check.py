@@ -43,6 +43,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "The function has no parameter, the record no field of this name."),
     ("E0312", "statements that are never reached",
      "A warning: every way through the statements before this one ends with `return`."),
+    ("E0313", "a line without effect",
+     "A warning: an expression that is no call stands on a line of its own, and its value is not used."),
     # E04xx: shapes and patterns
     ("E0401", "axes that differ",
      "Operands are joined by the names of their axes: the axes of one must be a subsequence of the other's. Nothing is stretched or"
