@@ -13,11 +13,11 @@ from shapescript.compiler.check.program import Program
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
 from shapescript.compiler.diagnostics.width import bounded
 from shapescript.compiler.ir.nodes import Function, Module, walk
+from shapescript.compiler.ir.sizes import LARGEST
 from shapescript.compiler.passes.differentiate import differentiate
 from shapescript.compiler.passes.specialise import specialise
 from shapescript.runtime.host_numbers import checked_int
 
-LARGEST_DIM = 2**48
 LONGEST_REASON = 300
 
 
@@ -30,7 +30,7 @@ def check(path: str | os.PathLike[str], dims: Mapping[str, int] | None = None) -
 
 
 def checked_file(path: Path, dims: Mapping[str, int] | None) -> Program:
-    sizes = {name: checked_int(f"dims: {name}", value, 0, LARGEST_DIM) for name, value in (dims or {}).items()}
+    sizes = {name: checked_int(f"dims: {name}", value, 0, LARGEST) for name, value in (dims or {}).items()}
     with stage("check"):
         program = check_file(path, sizes)
     if program.module is None:

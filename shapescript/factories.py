@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from shapescript.checking import LARGEST_DIM
 from shapescript.compiler.check.program import ModelDeclaration
 from shapescript.compiler.check.types import Record
-from shapescript.compiler.ir.sizes import InexactDivision, Symbol, dim, of
+from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Symbol, dim, of
 from shapescript.compiler.ir.types import ModelType, replace_models, substitute_model
 from shapescript.layouts import Layouts
 from shapescript.runtime.dataset import Dataset
@@ -37,7 +36,7 @@ class ModelFactory:
     def _checked(self, parameter: Symbol | ModelType, value: object) -> int | ModelFactory:
         name = f"{self._declaration.name}: {parameter.name}"
         if isinstance(parameter, Symbol):
-            return checked_int(name, value, 0, LARGEST_DIM)
+            return checked_int(name, value, 0, LARGEST)
         if not isinstance(value, ModelFactory):
             raise ArgumentError("R1004", f"{name}: expected a model of the program, got {type(value).__name__}")
         value.type()

@@ -20,8 +20,9 @@ from shapescript.compiler.codegen.emit import (
     splat,
     store,
 )
-from shapescript.compiler.codegen.optimiser import SMALLEST_MOMENT, emit_power_of_step
+from shapescript.compiler.codegen.optimiser import emit_power_of_step
 from shapescript.compiler.codegen.reductions import Reduction, reduce_run
+from shapescript.compiler.numerics.moments import SMALLEST_MOMENT
 
 
 def each_vector(b: Builder, count: emit.Size, body: Callable[[Value, Value | None], None]) -> None:

@@ -44,6 +44,7 @@ from shapescript.compiler.codegen.gradient_norm import (
     norm_scratch_bytes,
 )
 from shapescript.compiler.numerics import elementary
+from shapescript.compiler.numerics.moments import SMALLEST_MOMENT
 from shapescript.compiler.numerics.scalar import Argument, Kind
 
 __all__ = [
@@ -61,7 +62,6 @@ __all__ = [
     "norm_scratch_bytes",
 ]
 
-SMALLEST_MOMENT = 2.0**-100  # smaller first moments become 0: subnormals would slow later updates by half
 CLIP_EPSILON = 1e-6  # PyTorch's clip_grad_norm_
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.numerics.elementary import power_of_step
+from shapescript.compiler.numerics.moments import SMALLEST_MOMENT
 from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.reference.border import optimiser_state
 from shapescript.compiler.reference.frame import Frame, handles
@@ -18,7 +19,6 @@ from shapescript.compiler.reference.models import layout_of
 
 BLOCK_WORDS = 8
 CONSTANTS = slice(3, 7)  # beta1, beta2, eps and decay in an optimiser's block, as f64
-TINY_MOMENT = 2.0**-100
 
 
 @handles("optimiser")
@@ -59,7 +59,7 @@ def adamw(value: Array, first: Array, second: Array, gradient: Array, numbers: A
     PyTorch's bias corrections, the second as a factor of the root. A first moment below 2^-100 in size becomes 0."""
     kind = value.dtype.type
     moved = (gradient - first) * kind(numbers.add_first) + first
-    first[...] = np.where(np.abs(moved) < kind(TINY_MOMENT), kind(0.0), moved)
+    first[...] = np.where(np.abs(moved) < kind(SMALLEST_MOMENT), kind(0.0), moved)
     second[...] = (gradient * gradient) * kind(numbers.add_second) + second * kind(numbers.keep_second)
     denominator = np.sqrt(second) * kind(numbers.root) + kind(numbers.eps)
     value[...] = value * kind(numbers.shrink) - (first / denominator) * kind(numbers.rate)
