@@ -184,22 +184,8 @@ def emit_norm(b: Builder, parameters: Sequence[Parameter], parts: Value) -> Valu
     return intrinsic(b, "sqrt", b.call(tree, [parts, I64(len(parameters))]))
 
 
-def emit_first_not_finite(b: Builder, parameters: Sequence[Parameter], parts: Value) -> Value:
-    """After `emit_norm`: the number of the first parameter whose gradient has an element that isn't finite, or -1 (I64).
-
-    Exact: a sum of squares of finite float32 numbers cannot overflow f64.
-    """
-    sums = _sums(b, parameters, parts)
-
-    def parameter(p: Value, state: Sequence[Value]) -> list[Value]:
-        there = _not_finite(b, load(b, at(b, sums, p, F64), F64))
-        new = b.and_(there, b.icmp_signed("<", state[0], I64(0)))
-        return [b.select(new, p, state[0])]
-
-    return loop(b, 0, len(parameters), 1, parameter, [I64(-1)])[0]
-
-
-def _not_finite(b: Builder, x: Value) -> Value:
+def not_finite(b: Builder, x: Value) -> Value:
+    """Whether a float, or each of a vector's, is infinite or NaN (I1)."""
     return b.fcmp_unordered("uge", intrinsic(b, "fabs", x), constant(float("inf"), x.type))
 
 
@@ -208,7 +194,7 @@ def emit_all_finite(b: Builder, values: Value, element: emit.ElementType, count:
     whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
 
     def turn(i: Value, state: Sequence[Value], mask: Value | None = None) -> list[Value]:
-        return [b.or_(state[0], _not_finite(b, load(b, at(b, values, i, element), element, LANES, mask)))]
+        return [b.or_(state[0], not_finite(b, load(b, at(b, values, i, element), element, LANES, mask)))]
 
     found = loop(b, 0, whole, LANES, turn, [ir.Constant(vector_of(emit.I1, LANES), None)])
     mask = lane_mask(b, emit.size(emit.minus(b, count, whole)), LANES)

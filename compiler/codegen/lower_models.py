@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, at, constant, load, store
 from shapescript.compiler.codegen.failures import NO_STEP
+from shapescript.compiler.codegen.gradient_norm import not_finite
 from shapescript.compiler.codegen.leaf_updates import emit_adamw_f64, emit_pairs, emit_scale, emit_square_sum
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.optimiser import (
@@ -108,7 +109,7 @@ def _global_norm(low: Lowering, op: Op) -> None:
     else:
         sums = [_square_sum(low, part, at(b, buffer, part.offset, emit.I8)) for part in leaves]
         norm = emit.intrinsic(b, "sqrt", emit_pairs(b, sums))
-    low.fail_if(_not_finite(b, norm), Site("not finite", op), [_step(low, op), b.ptrtoint(buffer, I64)])
+    low.fail_if(not_finite(b, norm), Site("not finite", op), [_step(low, op), b.ptrtoint(buffer, I64)])
     low.define(op.result, norm)
 
 
@@ -124,7 +125,7 @@ def _check_finite(low: Lowering, op: Op) -> None:
     if not has_storage(operand):
         number = low.number(operand)
         wide = b.fpext(number, F64) if number.type == F32 else number
-        low.fail_if(_not_finite(b, number), site, [step, b.bitcast(wide, I64)])
+        low.fail_if(not_finite(b, number), site, [step, b.bitcast(wide, I64)])
         return
     pointer = low.pointer(operand)
     if isinstance(operand.type, TensorType):
@@ -135,10 +136,6 @@ def _check_finite(low: Lowering, op: Op) -> None:
     for part in float_leaves(layout_of(operand)):
         finite = emit_all_finite(b, at(b, pointer, part.offset, emit.I8), MEMORY_TYPES[part.leaf.type.element], part.count)
         low.fail_if(b.not_(finite), site, [step, b.ptrtoint(pointer, I64)])
-
-
-def _not_finite(b: Builder, x: Value) -> Value:
-    return b.fcmp_unordered("uge", emit.intrinsic(b, "fabs", x), constant(float("inf"), x.type))
 
 
 def _step(low: Lowering, op: Op) -> Value:

@@ -38,7 +38,6 @@ from shapescript.compiler.codegen.gradient_norm import (
     Parameter,
     block_total,
     emit_all_finite,
-    emit_first_not_finite,
     emit_norm,
     emit_square_blocks,
     norm_scratch_bytes,
@@ -54,21 +53,11 @@ __all__ = [
     "emit_adamw",
     "emit_adamw_numbers",
     "emit_all_finite",
-    "emit_clip_factor",
-    "emit_first_not_finite",
     "emit_norm",
     "emit_power_of_step",
     "emit_square_blocks",
     "norm_scratch_bytes",
 ]
-
-CLIP_EPSILON = 1e-6  # PyTorch's clip_grad_norm_
-
-
-def emit_clip_factor(b: Builder, norm: Value, limit: Value) -> Value:
-    """min(1, limit / (norm + 1e-6)) in f64, rounded to f32; `limit` is f64."""
-    ratio, one = b.fdiv(limit, b.fadd(norm, constant(CLIP_EPSILON, F64))), constant(1.0, F64)
-    return b.fptrunc(b.select(b.fcmp_ordered("<", ratio, one), ratio, one), F32)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,3 +30,22 @@ def golden(request: pytest.FixtureRequest) -> Golden:
             assert path.read_text("utf-8") == text
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def training() -> Any:
+    """The training program's `run` after all passes."""
+    from built_programs import train_mlp
+
+    from shapescript.compiler.passes.pipeline import compile_entry
+
+    return compile_entry(train_mlp(), "run", {})
+
+
+@pytest.fixture(scope="session")
+def train(training: Any) -> Any:
+    """It, compiled for this machine."""
+    from shapescript.compiler.codegen.program import compile_function
+    from shapescript.compiler.codegen.target import host
+
+    return compile_function(training, host())

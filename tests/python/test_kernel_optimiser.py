@@ -66,26 +66,6 @@ def test_norm(level: Target, workers: int) -> None:
 
 
 @each_target
-def test_first_parameter_that_is_not_finite(level: Target) -> None:
-    parameters, values = flat([40, 5000, 3])
-
-    def body(b: Any, arguments: Any) -> Any:
-        gradient, parts = arguments
-        optimiser.emit_square_blocks(b, parameters, gradient, parts, 0, optimiser.block_total(parameters))
-        optimiser.emit_norm(b, parameters, parts)
-        return optimiser.emit_first_not_finite(b, parameters, parts)
-
-    call = native(level, [PTR, PTR], body, I64)
-    scratch = np.zeros(optimiser.norm_scratch_bytes(parameters) // 8)
-    part(values, parameters[0])[:] = np.finfo(np.float32).max
-    assert call(values, scratch) == -1
-    part(values, parameters[2])[1] = np.inf
-    assert call(values, scratch) == 2
-    part(values, parameters[1])[4999] = np.nan
-    assert call(values, scratch) == 1
-
-
-@each_target
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_all_finite(level: Target, dtype: Any) -> None:
     element = F32 if dtype == np.float32 else F64
@@ -102,13 +82,6 @@ def test_all_finite(level: Target, dtype: Any) -> None:
                 values[place], kept = bad, values[place]
                 assert call(values, count) == 0
                 values[place] = kept
-
-
-@each_target
-def test_clip_factor(level: Target) -> None:
-    call = native(level, [F64, F64], lambda b, arguments: optimiser.emit_clip_factor(b, *arguments), F32)
-    for norm, limit in ((0.0, 1.0), (0.999998, 1.0), (1.0, 1.0), (3.7, 0.5), (1e30, 1.0)):
-        assert np.float32(call(norm, limit)) == np.float32(min(1.0, limit / (norm + 1e-6)))
 
 
 def adamw_by_definition(buffers: list[Array], t: int, constants: tuple[float, float, float, float, float], factor: Any) -> None:

@@ -52,7 +52,7 @@ def optimiser_and_random(b: Any, pointers: Any, n: Any) -> None:
     optimiser.emit_square_blocks(b, parameters, p, q, 0, n)
     norm = optimiser.emit_norm(b, parameters, q)
     numbers = optimiser.emit_adamw_numbers(b, n, norm, norm, norm, norm, norm)
-    optimiser.emit_adamw(b, p, q, r, s, 0, n, optimiser.emit_clip_factor(b, norm, norm), numbers)
+    optimiser.emit_adamw(b, p, q, r, s, 0, n, b.fptrunc(norm, F32), numbers)
     emit.store(b, b.zext(optimiser.emit_all_finite(b, p, F32, n), emit.I8), q)
     random.emit_kept(b, random.stream(b, n, Domain.DRAW, n), n, n, n, p)
 

@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from built_programs import MLP, train_mlp
-from evaluating import RecordingHost, dataset, flat_model, fresh_state, function_of, mlp, mode, tensor
+from built_programs import MLP
+from evaluating import RecordingHost, dataset, fresh_state, function_of, mode, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_harness import TARGETS, NotingHost, assert_same, check, finished, natives
+from native_samples import (
+    DIGITS,
+    F32,
+    I64,
+    RECORD,
+    SMALL,
+    StepHost,
+    block,
+    digits,
+    digits_of_classes,
+    model_of,
+    normal,
+    trained,
+)
 from random_programs import MODEL, random_program
 
-from shapescript.compiler.ir.nodes import Block, Function, Value
+from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import fresh, number, of
 from shapescript.compiler.ir.types import (
     BOOL,
-    FLOAT,
     INT,
     MODE,
     SINK,
     STRING,
     DatasetType,
     Element,
-    Member,
-    ModelType,
     OptimiserType,
     RecordType,
     TensorType,
-    Type,
-    sorted_leaves,
 )
 from shapescript.compiler.ops.build import Builder
-from shapescript.compiler.passes.pipeline import compile_entry
-from shapescript.compiler.reference.layouts import Layout
-
-I64, F32, F64 = Element.I64, Element.F32, Element.F64
-
-
-def block(types: Sequence[Type], body: Callable[..., Sequence[Value]], symbols: Sequence[Any] = ()) -> Block:
-    inner, parameters = Builder(), [Value(type_) for type_ in types]
-    return inner.block(parameters, body(inner, *parameters), symbols)
-
-
-def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
 
 # ---- control flow
 
@@ -168,155 +162,7 @@ def test_sizes_of_a_branch_that_is_not_taken_may_be_anything() -> None:
     assert_same(finished(function_of([tensor(n)], build)), [[normal(count)] for count in (0, 1, 3, 4, 8)])
 
 
-# ---- models and optimisers
-
-SMALL = mlp(3, 5, 2)
-MIXED = ModelType(
-    "Mixed",
-    "main",
-    (),
-    (
-        Member("steps", TensorType(I64, (number(3),))),
-        Member("scale", tensor()),
-        Member("wide", TensorType(F64, (number(40),))),
-        Member("inner", SMALL),
-        Member("flag", TensorType(Element.BOOL, (number(5),))),
-        Member("last", tensor(2, 33)),
-    ),
-)
-
-
-def model_of(kind: ModelType, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    places = Layout(kind).places
-    return flat_model(
-        kind,
-        {
-            name: (rng.standard_normal(place.shape) * 3).astype(place.view(np.zeros(place.stop, np.uint8)).dtype)
-            for name, place in places.items()
-        },
-    )
-
-
-@pytest.mark.parametrize("kind", [SMALL, MIXED], ids=["small", "mixed"])
-def test_parts_of_models(kind: ModelType) -> None:
-    def build(b: Builder, m: Value, other: Value) -> Sequence[Value]:
-        leaves = [b.op("leaf", m, path=leaf.name) for leaf in sorted_leaves(kind)]
-        swapped = [b.op("leaf", other, path=leaf.name) for leaf in sorted_leaves(kind)]
-        return [*leaves, b.op("pack", *swapped[:2], *leaves[2:], model=kind), b.op("copy", m)]
-
-    assert_same(finished(function_of([kind, kind], build)), [[model_of(kind), model_of(kind, 1)]])
-
-
-def test_replacing_parts() -> None:
-    def build(b: Builder, m: Value, other: Value, x: Value) -> Sequence[Value]:
-        inner = b.op("submodel", other, path="inner")
-        changed = b.op("replace_submodel", m, inner, path="inner")
-        changed = b.op("replace_submodel", changed, x, path="scale")
-        deep = b.op("replace_submodel", changed, b.op("leaf", other, path="inner.hidden.weight"), path="inner.hidden.weight")
-        return [deep, b.op("submodel", deep, path="inner.output"), m, b.op("leaf", changed, path="scale")]
-
-    assert_same(finished(function_of([MIXED, MIXED, tensor()], build)), [[model_of(MIXED), model_of(MIXED, 1), 2.5]])
-
-
-@pytest.mark.parametrize("kind", [SMALL, MIXED, mlp(70, 130, 9)], ids=["small", "mixed", "large"])
-def test_norms_scaling_and_updates(kind: ModelType) -> None:
-    def build(b: Builder, m: Value, opt: Value, g: Value, rate: Value, factor: Value) -> Sequence[Value]:
-        norm, before = b.op("global_norm", g), b.op("optimiser_step", opt)
-        b.emit("check_finite", g, what="gradient")
-        scaled = b.op("scale_model", g, factor)
-        changed, state = b.emit("update", m, opt, scaled, rate, factor, kind="AdamW")
-        again, last = b.emit("update", changed, state, g, rate, factor, kind="AdamW")
-        return [norm, before, b.op("optimiser_step", last), scaled, m, again, last]
-
-    function = finished(function_of([kind, OptimiserType("AdamW", kind), kind, FLOAT, tensor()], build, mutable=(0, 1)))
-    states = [fresh_state(kind), fresh_state(kind, (0.5, 0.25), 0.0, 0.0), fresh_state(kind, eps=1e-3, decay=0.5)]
-    states[0].block[0] = 12345
-    assert_same(function, [[model_of(kind), state, model_of(kind, 1), 0.01, 0.3] for state in states])
-
-
-def test_a_new_optimiser_goes_through_a_loop() -> None:
-    def build(b: Builder, m: Value, g: Value, count: Value) -> Sequence[Value]:
-        opt = b.op("optimiser", m, *(b.float_constant(value) for value in (0.8, 0.95, 1e-6, 0.1)), kind="AdamW")
-
-        def turn(i: Builder, _: Value, p: Value, o: Value) -> Sequence[Value]:
-            return i.emit("update", p, o, g, i.float_constant(0.1), i.constant(0.5, F32), kind="AdamW")
-
-        made = b.emit("for_range", b.constant(0, I64), count, m, opt, regions=[block([INT, SMALL, opt.type], turn)], name="i")
-        return [*made, opt]
-
-    function = finished(function_of([SMALL, SMALL, INT], build))
-    assert_same(function, [[model_of(SMALL), model_of(SMALL, 1), count] for count in (0, 1, 4)])
-
-
-def test_the_best_model_is_kept() -> None:
-    def build(b: Builder, m: Value, opt: Value, g: Value) -> Sequence[Value]:
-        def turn(i: Builder, index: Value, p: Value, o: Value, best: Value) -> Sequence[Value]:
-            changed, state = i.emit("update", p, o, g, i.float_constant(0.1), i.constant(1.0, F32), kind="AdamW")
-            better = i.op("lt", index, i.constant(2, I64))
-            kept = i.emit("if", better, regions=[block([], lambda j: [changed]), block([], lambda j: [best])])
-            return [changed, state, kept[0]]
-
-        types = [INT, SMALL, opt.type, SMALL]
-        return b.emit("for_range", b.constant(0, I64), b.constant(5, I64), m, opt, m, regions=[block(types, turn)], name="i")
-
-    function = finished(function_of([SMALL, OptimiserType("AdamW", SMALL), SMALL], build))
-    assert_same(function, [[model_of(SMALL), fresh_state(SMALL), model_of(SMALL, 1)]])
-
-
-@pytest.mark.parametrize("bad", ["hidden.bias", "output.weight", ""])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_named(bad: str, value: float) -> None:
-    def build(b: Builder, m: Value, opt: Value, g: Value, loss: Value, x: Value) -> Sequence[Value]:
-        b.emit("check_finite", x, what="loss")
-        b.emit("check_finite", loss, what="loss")
-        b.op("global_norm", g)
-        return b.emit("update", m, opt, g, b.float_constant(0.1), b.constant(1.0, F32), kind="AdamW")
-
-    function = finished(function_of([SMALL, OptimiserType("AdamW", SMALL), SMALL, tensor(), tensor(40)], build, mutable=(0, 1)))
-    gradient, x, state = model_of(SMALL, 1), normal(40), fresh_state(SMALL)
-    state.block[0] = 6
-    if bad:
-        Layout(SMALL).places[bad].view(gradient).reshape(-1)[1] = value
-    calls = [[model_of(SMALL), state, gradient, loss, x] for loss in (1.0, value)]
-    x = x.copy()
-    x[37] = value
-    outcomes = assert_same(function, [*calls, [model_of(SMALL), state, gradient, 1.0, x]])
-    assert all("at step 7" in outcome[1] for outcome in outcomes if isinstance(outcome[0], type)) and isinstance(outcomes[1][0], type)
-
-
-def test_a_norm_that_overflows_names_the_parameter_that_does_so() -> None:
-    exact = ModelType("Exact", "main", (), tuple(Member(name, tensor(3, element=F64), None) for name in ("a", "b", "c")))
-    function = finished(function_of([exact], lambda b, g: b.op("global_norm", g)))
-    calls = []
-    for culprits in ((), ("b",), ("c", "b")):
-        gradient = model_of(exact)
-        for name in culprits:
-            Layout(exact).places[name].view(gradient)[1] = 1e200
-        calls.append([gradient])
-    outcomes = assert_same(function, calls)
-    assert not isinstance(outcomes[0][0], type) and all("gradient of b" in outcome[1] for outcome in outcomes[1:])
-
-
 # ---- data and handles
-
-ROWS = of(fresh("rows"))
-RECORD = RecordType(
-    "Digit",
-    (
-        ("pixels", tensor(37)),
-        ("label", TensorType(I64)),
-        ("flag", TensorType(Element.BOOL, (number(3),))),
-        ("exact", TensorType(F64, (number(2), number(2)))),
-    ),
-)
-DIGITS = DatasetType(RECORD, ROWS)
-
-
-def digits(count: int) -> Any:
-    rng = np.random.default_rng(count)
-    flags, exact = rng.integers(0, 2, (count, 3)).astype(np.bool_), rng.standard_normal((count, 2, 2))
-    return dataset(normal(count, 37), np.arange(count) * 10, flags, exact)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -442,19 +288,6 @@ def test_random_programs_keep_what_is_still_needed(seed: int) -> None:
 
 
 # ---- whole programs
-
-
-class StepHost(NotingHost):
-    def __init__(self) -> None:
-        super().__init__(string=["ckpt.pt"])
-
-
-def trained(key: str, verify: bool = True) -> Function:
-    return compile_entry(train_mlp(), key, {}, verify=verify)
-
-
-def digits_of_classes(count: int) -> Any:
-    return dataset(normal(count, 64), np.random.default_rng(1).integers(0, 10, count))
 
 
 def test_a_training_program_and_its_logs() -> None:
