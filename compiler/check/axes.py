@@ -72,6 +72,8 @@ class AxisContext:
                 return group(tuple(self.axis(part) for part in parts))
             case tree.LeadingAxes(span, name):
                 return self.leading(name.text, span)
+            case tree.AxisArithmetic(span, "//", _, _):
+                self.report.not_built("`//` in an axis", span)
             case tree.AxisArithmetic(span, operator, left, right):
                 return single(self.arithmetic(operator, self.axis(left).size, self.axis(right).size, span))
             case tree.Applied(span, name, None):

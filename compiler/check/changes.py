@@ -12,7 +12,12 @@ def changed_names(statements: Iterable[tree.Statement]) -> Iterator[tree.Identif
     for statement in statements:
         match statement:
             case tree.Assign(_, targets, value):
-                yield from (target.name for target in targets)
+                for target in targets:
+                    root = tree.target_root(target)
+                    if isinstance(root, tree.Identifier):
+                        yield root
+                    elif isinstance(root, tree.Name):
+                        yield tree.Identifier(root.span, root.name)
                 yield from mut_names(value)
             case tree.Evaluate(_, value):
                 yield from mut_names(value)

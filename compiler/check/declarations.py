@@ -171,6 +171,8 @@ class Declarations:
             self.report.fail("E2305", "a model is made for dims and models, not for data", declaration.generics[0].span)
         reader = TypeReader(context, self.report, self)
         members: dict[str, ir.Member] = {}
+        for treatment in declaration.treatments:
+            self.report.not_built("a group of parameters", treatment.span)
         for member in declaration.members:
             if isinstance(member, tree.Buffer):
                 self.report.not_built("a buffer", member.span)
@@ -215,6 +217,8 @@ class Declarations:
         dims: list[Symbol] = []
         for generic in generics:
             name = generic.name.text
+            if generic.default is not None:
+                self.report.not_built("a dim parameter with a default", generic.span)
             if not name[:1].isupper():
                 self.report.fail("E0502", f"a parameter in brackets begins with an upper-case letter, `{name}` doesn't", generic.span)
             if name in context.names or name in context.types:

@@ -50,6 +50,8 @@ def expression(body: Body, node: tree.Expression) -> Typed:
                     if isinstance(part.type, types.ModelList | types.Batches):
                         body.report.not_built(f"a tuple with {part.type}", element.span)
                 return Typed(types.Tuple(tuple(part.type for part in parts)), tuple(value for part in parts for value in part.values))
+            case tree.List():
+                body.report.not_built("a tensor written out", node.span)
             case tree.Bracket():
                 return _bracket(body, node)
             case tree.Call():

@@ -24,7 +24,8 @@ def checked(body: Body, statement: tree.Statement) -> None:
             _statement(body, statement)
     except Reported:
         for target in statement.targets if isinstance(statement, tree.Assign) else ():
-            body.bind_broken(target.name)
+            if isinstance(target, tree.Target):
+                body.bind_broken(target.name)
 
 
 def _statement(body: Body, statement: tree.Statement) -> None:
@@ -48,19 +49,29 @@ def _assign(body: Body, statement: tree.Assign) -> None:
     if len(statement.targets) == 1:
         if typed.type == types.NOTHING:
             body.report.fail("E0301", "this gives no value to bind", statement.value.span)
-        body.bind(statement.targets[0].name, typed, statement.targets[0].is_mut)
+        _assign_one(body, statement.targets[0], typed)
         return
     if not isinstance(typed.type, types.Tuple) or len(typed.type.elements) != len(statement.targets):
         count = len(typed.type.elements) if isinstance(typed.type, types.Tuple) else 1
         body.report.fail(
             "E0302", f"{len(statement.targets)} names for {count} value{'s' if count != 1 else ''}: {typed.type}", statement.span
         )
-    names = [target.name.text for target in statement.targets]
+    names = [target.name.text if isinstance(target, tree.Target) else target.span.text for target in statement.targets]
     for place, target in enumerate(statement.targets):
-        if names.index(target.name.text) < place:
-            body.report.fail("E0202", f"`{target.name}` stands twice among the names", target.name.span)
+        if names.index(names[place]) < place:
+            body.report.fail("E0202", f"`{names[place]}` stands twice among the names", target.span)
     for target, part in zip(statement.targets, split(typed.type, typed.values), strict=True):
-        body.bind(target.name, part, target.is_mut)
+        _assign_one(body, target, part)
+
+
+def _assign_one(body: Body, target: tree.AnyTarget, typed: Typed) -> None:
+    match target:
+        case tree.Target(_, name, is_mut):
+            body.bind(name, typed, is_mut)
+        case tree.TargetPart():
+            body.report.not_built("assigning a part of a model", target.span)
+        case tree.TargetPlaces():
+            body.report.not_built("assigning places of a tensor", target.span)
 
 
 def _carried(body: Body, statements: Iterable[tree.Statement]) -> list[str]:

@@ -27,6 +27,8 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
      "A gradient holds NaN or infinity. The step was stopped before anything changed."),
     ("R1106", "whole-number arithmetic without a result",
      "A whole number was divided by 0 with `//` or `%`, or the least one by -1. Sums and products wrap around."),
+    ("R1107", "places outside of an axis",
+     "An index lies in 0 to the axis's size less 1; a range begins at 0 or later, and ends at the size or before, not before it begins."),
     # R12xx: data files
     ("R1201", "a data file that isn't found",
      "Data files are looked for beside the program, then in the working directory."),

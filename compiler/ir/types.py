@@ -178,12 +178,27 @@ Type = TensorType | ModelType | OptimiserType | DatasetType | OrderedType | Hand
 
 
 @dataclass(frozen=True, slots=True)
+class Treatment:
+    """How optimisers treat a parameter: whether the decay is on it, a factor of the rate, and whether it stays as it is."""
+
+    decay: bool = True
+    rate: float = 1.0
+    frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LeafType:
-    """One tensor of a model, by its dotted name."""
+    """One tensor of a model, by its dotted name. A buffer is no parameter: its gradient is 0, and optimisers leave it alone."""
 
     name: str
     type: TensorType
     start: StartRule | None
+    treatment: Treatment = Treatment()
+    is_buffer: bool = False
+
+    @property
+    def is_trained(self) -> bool:
+        return not (self.is_buffer or self.treatment.frozen) and self.type.element.is_float
 
 
 def leaves(model: ModelType, prefix: str = "") -> Iterator[LeafType]:

@@ -92,8 +92,10 @@ def _infer_call(op: Op) -> tuple[Type, ...]:
 def _infer_gradient(op: Op) -> tuple[Type, ...]:
     (body,) = _regions(op, 1)
     require(len(op.operands) == 1 and same_types(body.parameters) == same_types(op.operands), op, "takes what the gradient is taken of")
-    require(len(body.yields) == 1 and isinstance(body.yields[0].type, TensorType) and not body.yields[0].type.axes, op, "yields a scalar")
-    return body.yields[0].type, op.operands[0].type
+    require(bool(body.yields), op, "yields a scalar first")
+    loss, *others = same_types(body.yields)
+    require(isinstance(loss, TensorType) and not loss.axes, op, "yields a scalar first")
+    return loss, op.operands[0].type, *others
 
 
 def _control(name: str, rule: Callable[[Op], tuple[Type, ...]]) -> None:
@@ -112,5 +114,6 @@ _control("for_batches", _infer_batches)
 _control("for_list", _infer_list)
 # call(arguments...) {callee, sizes, types}: sizes maps the callee's dims and axis variables to sizes here, as pairs.
 _control("call", _infer_call)
-# value_and_grad(x): the region computes a scalar from its parameter; gives the scalar and its gradient with the type of x.
+# value_and_grad(x): the region computes a scalar from its parameter, and may yield more values behind it; gives the scalar, its gradient
+# with the type of x, and those other values, to which no gradient belongs.
 _control("value_and_grad", _infer_gradient)

@@ -71,6 +71,13 @@ def index_out_of_range(op: Op, position: int, value: int, size: int) -> Executio
     return ExecutionError("R1101", f"index {value} at position {position}: gather's axis {axis} has {size} elements, {range_}", op.span)
 
 
+def slice_out_of_range(op: Op, start: int, stop: int, size: int) -> ExecutionError:
+    axis = op.attributes["axis"]
+    text = f"{axis}={start}" if stop == start + 1 else f"{axis}={start}..{stop}"
+    range_ = f"has {size} places, 0 to {size - 1}" if size else "has no places"
+    return ExecutionError("R1107", f"`{text}` is outside: axis {axis} {range_}", op.span)
+
+
 def reduction_of_nothing(op: Op) -> ExecutionError:
     return ExecutionError("R1103", f"{op.name} of nothing: the reduced axes have no elements, and {op.name} has no value for that", op.span)
 

@@ -57,13 +57,13 @@ class _Expansion:
         (region,), (wrt,) = op.regions, self.values(op.operands)
         self.replaced[region.parameters[0]] = region.parameters[0]
         forward = self.ops(region.ops)
-        (loss,) = self.values(region.yields)
+        loss, *others = self.values(region.yields)
         builder = Builder(op.span)
         builder.emit("check_finite", loss, what="loss")
         gradient, backward = _backward(op, forward, region.parameters[0], loss)
         inside = _renamed([*forward, *builder.ops, *backward], {region.parameters[0]: wrt})
-        value, result = ({region.parameters[0]: wrt}.get(v, v) for v in (loss, gradient))
-        self.replaced.update(zip(op.results, (value, result), strict=True))
+        results = ({region.parameters[0]: wrt}.get(value, value) for value in (loss, gradient, *others))
+        self.replaced.update(zip(op.results, results, strict=True))
         return inside
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Label, Span
 from shapescript.compiler.ir.nodes import Block, Function, Module, Op, Value
 from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, Symbol, fresh, of
-from shapescript.compiler.ir.types import DatasetType, ListType, ModelType, TensorType, Type, member_at
+from shapescript.compiler.ir.types import ListType, ModelType, TensorType, Type, member_at
 from shapescript.compiler.ops.build import rebuilt
 from shapescript.compiler.passes.dead import drop_dead_views
-from shapescript.compiler.passes.symbols import bind, substitute_attribute, substitute_type
+from shapescript.compiler.passes.symbols import bind, rows_bound, substitute_attribute, substitute_type
 
 STAGE = "specialise"
 MAX_REGION_DEPTH = 100  # of nested loops and conditions after inlining: what follows recurses once a level
@@ -163,8 +162,8 @@ class _Inliner:
         if op.regions and depth == MAX_REGION_DEPTH:
             message = f"loops, conditions and gradients nest deeper than {MAX_REGION_DEPTH} here, functions called counted"
             raise CompileError(Diagnostic("E0112", message, op.span))
-        if op.name == "load_data":
-            _bind_rows(op.attributes["dataset"], scope)
+        for symbol in rows_bound(op):
+            scope.sizes[symbol] = of(fresh(symbol.name))
         attributes = {name: substitute_attribute(value, scope.sizes) for name, value in op.attributes.items()}
         operands = tuple(scope.values[operand] for operand in op.operands)
         regions = tuple(self._region(region, scope, depth + 1) for region in op.regions)
@@ -204,8 +203,3 @@ def _refuse_too_large(type_: Type, span: Span | None) -> None:
         count *= max(abs(factor) for _, factor in axis.known().terms) if size is None else size
     if count > LARGEST:
         raise CompileError(Diagnostic("E0503", f"a tensor of {count} elements: it has at most 2**48", span))
-
-
-def _bind_rows(dataset: Any, scope: _Scope) -> None:
-    rows = list(dataset.rows.symbols()) if isinstance(dataset, DatasetType) else []
-    scope.sizes.update({symbol: of(fresh(symbol.name)) for symbol in rows if symbol.value is None})

@@ -126,7 +126,8 @@ def symbols_in(part: Any) -> Iterator[Symbol]:
 
 
 def rows_bound(op: Op) -> frozenset[Symbol]:
-    """The symbols that get their sizes when the operation is executed: the rows of a dataset that it loads."""
-    if op.name != "load_data":
+    """The symbols that get their sizes when the operation is executed: the rows of a dataset that it loads, what `bind_size` names."""
+    attribute = {"load_data": "dataset", "bind_size": "size"}.get(op.name)
+    if attribute is None:
         return frozenset()
-    return frozenset(symbol for symbol in symbols_in(op.attributes["dataset"]) if symbol.value is None)
+    return frozenset(symbol for symbol in symbols_in(op.attributes[attribute]) if symbol.value is None)

@@ -20,6 +20,7 @@ from shapescript.compiler.reference import (
     indexing,
     models,
     optimisers,
+    places,
     reductions,
     shapes,
 )
@@ -36,6 +37,7 @@ GROUPS = (
     indexing,
     models,
     optimisers,
+    places,
     reductions,
     shapes,
 )  # importing them fills HANDLERS

@@ -28,8 +28,8 @@ DECLARATION_WORDS = {
     "model": "_MODEL",
     "fn": "_FN",
 }
-# Keywords where an indented line begins and a name follows, which no statement or field does.
-MEMBER_WORDS = {"buffer": "_BUFFER", "requires": "_REQUIRES"}
+# Keywords where an indented line begins and a name or a string follows, which no statement or field does.
+MEMBER_WORDS = {"NAME": {"buffer": "_BUFFER", "requires": "_REQUIRES"}, "STRING": {"group": "_GROUP"}}
 
 
 def lay_out(source: Source, tokens: list[Token]) -> list[Token]:
@@ -147,10 +147,8 @@ def mark_keywords(tokens: list[Token]) -> list[Token]:
         follows = tokens[index + 1].type if index + 1 < len(tokens) else ""
         if token.type == "NAME" and before == "_NEWLINE":
             in_from_line = token == "from" and token.column == 1
-            if token.column == 1:
-                kind = DECLARATION_WORDS.get(token, "NAME")
-            elif follows == "NAME":
-                kind = MEMBER_WORDS.get(token, "NAME")
+            words = DECLARATION_WORDS if token.column == 1 else MEMBER_WORDS.get(follows, {})
+            kind = words.get(token, "NAME")
         elif token.type == "NAME" and token == "import" and in_from_line:
             kind = "_IMPORT"
         marked.append(token if kind == token.type else retyped(token, kind))

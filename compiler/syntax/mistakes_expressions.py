@@ -59,8 +59,8 @@ def misplaced_equal(failure: Failure) -> Diagnostic | None:
         return failure.say("E0123", "a line binds with one `=`", help="bind the second name on a line of its own")
     if before.type in EXPRESSION_ENDS and "AND" in failure.allowed:
         start = next((index for index, token in enumerate(line) if token.type != "MUT"), 0)
-        message = "only a name can stand before `=`"
-        help = "bind a name, `x = …`; parts of a value can't be changed by themselves"
+        message = "only a name, a part `m.x` or places `x[n=0]` can stand before `=`"
+        help = "bind a name, `x = …`"
         return failure.say("E0123", message, (line[start], before), help)
     if len(line) > 2 and line[0].type == "NAME" and line[1].type == "COLON":
         return failure.say("E0100", "a field of a record has no default", help="give it where the record is built: `Point(x=1)`")

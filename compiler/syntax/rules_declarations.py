@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.diagnostics.model import Span
-from shapescript.compiler.syntax.rules import Parts, Rule
+from shapescript.compiler.syntax.rules import Parts, Rule, string_value
 from shapescript.compiler.syntax.tree import (
+    Argument,
     Assign,
+    Attribute,
+    Bracket,
     Branch,
     Buffer,
     ConstDeclaration,
@@ -29,7 +32,11 @@ from shapescript.compiler.syntax.tree import (
     RecordDeclaration,
     Requirement,
     Return,
+    StringLiteral,
     Target,
+    TargetPart,
+    TargetPlaces,
+    Treatment,
     Type,
     While,
 )
@@ -87,8 +94,10 @@ def field(parts: Parts) -> Field:
 
 
 def model(parts: Parts) -> ModelDeclaration:
-    name, generics, *members = parts.children
-    return ModelDeclaration(parts.span, parts.identifier(name), generics or (), tuple(members))
+    name, generics, *body = parts.children
+    members = tuple(part for part in body if not isinstance(part, Treatment))
+    treatments = tuple(part for part in body if isinstance(part, Treatment))
+    return ModelDeclaration(parts.span, parts.identifier(name), generics or (), members, treatments)
 
 
 def member(parts: Parts) -> Member:
@@ -101,13 +110,25 @@ def buffer(parts: Parts) -> Buffer:
     return Buffer(parts.span, parts.identifier(name), declared, initialiser)
 
 
+def treatment(parts: Parts) -> Treatment:
+    patterns: list[StringLiteral] = []
+    options: list[Argument] = []
+    for child, place in zip(parts.children, parts.places, strict=True):
+        if isinstance(child, Argument):
+            options.append(child)
+        else:
+            assert place is not None
+            patterns.append(StringLiteral(Span(parts.source, *place), string_value(parts, child)))
+    return Treatment(parts.span, tuple(patterns), tuple(options))
+
+
 def generics(parts: Parts) -> tuple[Any, ...]:
     return tuple(parts.children)
 
 
 def generic(parts: Parts) -> Generic:
-    name, kind = parts.children
-    return Generic(parts.span, parts.identifier(name), parts.optional_identifier(kind))
+    name, kind, default = parts.children
+    return Generic(parts.span, parts.identifier(name), parts.optional_identifier(kind), default)
 
 
 def header(parts: Parts) -> Header:
@@ -161,6 +182,16 @@ def target(parts: Parts) -> Target:
     return Target(parts.span, parts.identifier(name), mut is not None)
 
 
+def target_part(parts: Parts) -> TargetPart:
+    base, name = parts.children
+    return TargetPart(parts.span, Attribute(parts.span, base, parts.identifier(name)))
+
+
+def target_places(parts: Parts) -> TargetPlaces:
+    base, items = parts.children
+    return TargetPlaces(parts.span, Bracket(parts.span, base, items))
+
+
 def evaluate(parts: Parts) -> Evaluate:
     value = parts.children[0]
     if isinstance(value, Name) and value.name in STATEMENTS_OF_PYTHON:
@@ -206,6 +237,7 @@ DECLARATION_RULES: dict[str, Rule] = {
     "model": model,
     "member": member,
     "buffer": buffer,
+    "treatment": treatment,
     "generics": generics,
     "generic": generic,
     "header": header,
@@ -218,6 +250,8 @@ DECLARATION_RULES: dict[str, Rule] = {
     "block": block,
     "assign": assign,
     "target": target,
+    "target_part": target_part,
+    "target_places": target_places,
     "evaluate": evaluate,
     "return": return_value,
     "branch": branch,

@@ -18,6 +18,7 @@ from shapescript.compiler.syntax.tree import (
     Expression,
     FloatLiteral,
     IntLiteral,
+    List,
     Logical,
     Name,
     Pattern,
@@ -63,6 +64,10 @@ def false_literal(parts: Parts) -> BoolLiteral:
 
 def tuple_of(parts: Parts) -> Tuple:
     return Tuple(parts.span, tuple(parts.children))
+
+
+def list_of(parts: Parts) -> List:
+    return List(parts.span, tuple(parts.present))
 
 
 def attribute(parts: Parts) -> Attribute:
@@ -184,6 +189,7 @@ EXPRESSION_RULES: dict[str, Rule] = {
     "true": true_literal,
     "false": false_literal,
     "tuple": tuple_of,
+    "list": list_of,
     "attribute": attribute,
     "unary": unary,
     "negate": negate,

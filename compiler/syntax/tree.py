@@ -35,6 +35,7 @@ from shapescript.compiler.syntax.tree_parts import (
     IntLiteral,
     Item,
     LeadingAxes,
+    List,
     Logical,
     LogicalOperator,
     Name,
@@ -92,6 +93,7 @@ __all__ = [
     "IntLiteral",
     "Item",
     "LeadingAxes",
+    "List",
     "Logical",
     "LogicalOperator",
     "Member",
@@ -111,7 +113,10 @@ __all__ = [
     "Statement",
     "StringLiteral",
     "Target",
+    "TargetPart",
+    "TargetPlaces",
     "TensorType",
+    "Treatment",
     "Tuple",
     "TupleType",
     "Type",
@@ -132,8 +137,35 @@ class Target(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class TargetPart(Node):
+    """`norm.mean` before `=`: a part of what a `mut` variable holds."""
+
+    place: Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlaces(Node):
+    """`x[n=0]` before `=`: places of a tensor that a `mut` variable holds."""
+
+    place: Bracket
+
+
+AnyTarget: TypeAlias = Target | TargetPart | TargetPlaces
+
+
+def target_root(target: AnyTarget) -> Expression | Identifier:
+    """The innermost part of what stands before `=`: a name, unless the program is wrong."""
+    if isinstance(target, Target):
+        return target.name
+    root: Expression = target.place
+    while isinstance(root, Attribute | Bracket):
+        root = root.base
+    return root
+
+
+@dataclass(frozen=True, slots=True)
 class Assign(Node):
-    targets: tuple[Target, ...]
+    targets: tuple[AnyTarget, ...]
     value: Expression
 
 
@@ -223,10 +255,11 @@ class RecordDeclaration(Node):
 
 @dataclass(frozen=True, slots=True)
 class Generic(Node):
-    """`D` (a dim), `M: model`, `E: data`: `kind` is None or the word as written."""
+    """`D` (a dim), `M: model`, `E: data`, `Stride = 1`: `kind` is None or the word as written; a model's dim may have a default."""
 
     name: Identifier
     kind: Identifier | None
+    default: Axis | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +282,19 @@ class Buffer(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Treatment(Node):
+    """`group "*.bias", "norm.*": decay=false`: how optimisers treat the parameters whose dotted names fit one of the patterns."""
+
+    patterns: tuple[StringLiteral, ...]
+    options: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelDeclaration(Node):
     name: Identifier
     generics: tuple[Generic, ...]
     members: tuple[Member | Buffer, ...]
+    treatments: tuple[Treatment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

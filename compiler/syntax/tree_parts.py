@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from shapescript.compiler.diagnostics.model import Span
 
-AxisOperator: TypeAlias = Literal["+", "-", "*", "/"]
+AxisOperator: TypeAlias = Literal["+", "-", "*", "/", "//"]
 UnaryOperator: TypeAlias = Literal["-", "not", "!"]
 BinaryOperator: TypeAlias = Literal["+", "-", "*", "/", "//", "%", "@", "**", "&", "|"]
 ComparisonOperator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
@@ -58,7 +58,7 @@ class AxisInt(Node):
 
 @dataclass(frozen=True, slots=True)
 class AxisArithmetic(Node):
-    """`n+1`, `3*D`, `(n+1)/2`."""
+    """`n+1`, `3*D`, `(n+1)/2`, `(n-1)//2+1`."""
 
     operator: AxisOperator
     left: Axis
@@ -151,6 +151,13 @@ class BoolLiteral(Node):
 @dataclass(frozen=True, slots=True)
 class Tuple(Node):
     """`(b, n)`, and `a, b` after `return` or `=`: two or more."""
+
+    elements: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class List(Node):
+    """`[1.0, 2.0]`: a small tensor; rows are lists in a list."""
 
     elements: tuple[Expression, ...]
 
@@ -268,6 +275,7 @@ Expression: TypeAlias = (
     | StringLiteral
     | BoolLiteral
     | Tuple
+    | List
     | Attribute
     | Unary
     | Binary

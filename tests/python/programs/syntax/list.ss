@@ -1,4 +1,0 @@
-# expect: E0121 at 4:12
-
-fn f() -> int:
-    return [1, 2, 3]
