@@ -94,6 +94,20 @@ def fits() -> list[Fit]:
     def erf_near(x: Any) -> Any:
         return mp.erf(x) / x
 
+    def normal_near(x: Any) -> Any:
+        """(P(X < x) - 1/2) / x of the normal distribution."""
+        return mp.erf(x / mp.sqrt(2)) / 2 / x
+
+    def normal_tail(kind: str, middle: str, begin: str, end: str, count: int) -> Fit:
+        """Of P(X > a), with t = (a - middle) / (a + middle)."""
+        m, low, high = mp.mpf(middle), mp.mpf(begin), mp.mpf(end)
+
+        def target(t: Any) -> Any:
+            a = m * (1 + t) / (1 - t)
+            return mp.erfc(a / mp.sqrt(2)) / 2 * mp.exp(a * a / 2) * (a + m)
+
+        return Fit(f"normal tail {kind}", target, lambda t: 1 / target(t), (low - m) / (low + m), (high - m) / (high + m), count, kind)
+
     wanted = [
         Fit("exp", lambda r: (mp.expm1(r) - r) / r**2, lambda r: abs(r) + mp.mpf("1e-3"), -half_log, half_log + NEAR_ZERO, 11, "f64"),
         Fit("log", log_series, lambda t: t / 2, NEAR_ZERO, ratio, 7, "f64"),
@@ -113,6 +127,11 @@ def fits() -> list[Fit]:
             Fit(f"erf near {kind}", of_root(lambda x: erf_near(x) - 1), of_root(lambda x: 1 / erf_near(x)), NEAR_ZERO, end, near, kind),
             Fit(f"erf far {kind}", lambda x: -mp.log(mp.erfc(x)) / x, lambda x: mp.erfc(x) * x, begin, greatest, far, kind),
         ]
+    small = mp.mpf("0.75") ** 2 * mp.mpf("1.0001")
+    for kind, count in (("f32", 5), ("f64", 10)):
+        weight = of_root(lambda x: x / (mp.mpf("0.5") - x * normal_near(x)))
+        wanted.append(Fit(f"normal near {kind}", of_root(normal_near), weight, NEAR_ZERO, small, count, kind))
+    wanted += [normal_tail("f32", "2.75", "0.6", "14.6", 9), normal_tail("f64", "4", "0.7", "39", 22)]
     return wanted
 
 

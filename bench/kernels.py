@@ -16,12 +16,13 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from shapescript.compiler.codegen import emit, environment, jit, optimiser, random, target
+from shapescript.compiler.codegen import emit, environment, gradient_norm, jit, optimiser, random, target
 from shapescript.compiler.codegen.contraction import Contraction, emit_contraction, plan_contraction, scratch_bytes
 from shapescript.compiler.codegen.emit import F32, F64, I64, PTR
 from shapescript.compiler.codegen.reductions import Reduction
 from shapescript.compiler.codegen.reductions_columns import Method, choose_method, column_lanes, reduce_columns
 from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.numerics.optimisers import KINDS
 from shapescript.compiler.numerics.philox import Domain
 
 ROUNDS = 9
@@ -146,25 +147,25 @@ def column_sums(level: Target, rows: int, columns: int) -> None:
 
 
 def flat_passes(level: Target, count: int) -> None:
-    parameters = [optimiser.Parameter(0, count)]
+    parameters, adamw = [gradient_norm.Parameter(0, count)], KINDS["AdamW"]
 
     def norm(b: Any, arguments: Any) -> None:
         gradient, parts = arguments
-        optimiser.emit_square_blocks(b, parameters, gradient, parts, 0, optimiser.block_total(parameters))
-        emit.store(b, optimiser.emit_norm(b, parameters, parts), parts)
+        gradient_norm.emit_square_blocks(b, parameters, gradient, parts, 0, gradient_norm.block_total(parameters))
+        emit.store(b, gradient_norm.emit_norm(b, parameters, parts), parts)
 
     def update(b: Any, arguments: Any) -> None:
-        p, g, m, v = arguments
         half = emit.constant(0.5, F64)
-        numbers = optimiser.emit_adamw_numbers(b, I64(10), *[half] * 5)
-        optimiser.emit_adamw(b, p, g, m, v, 0, count, emit.constant(1.0, F32), numbers)
+        given = optimiser.emit_given(b, adamw, [half] * len(adamw.constants), I64(10))
+        numbers = optimiser.emit_numbers(b, adamw, given, F32, half)
+        optimiser.emit_update(b, adamw, F32, False, arguments, emit.constant(1.0, F32), numbers, 0, count)
 
     def mask(b: Any, arguments: Any) -> None:
         random.emit_kept(b, random.stream(b, I64(1), Domain.DRAW, I64(2)), I64(1 << 30), 0, count, arguments[0])
 
     turns, buffers = max(1, int(1e7 / count)), [aligned(count) for _ in range(4)]
     seconds = {
-        "norm": repeated(level, [PTR] * 2, norm)(turns, buffers[0], aligned(optimiser.norm_scratch_bytes(parameters) // 4)),
+        "norm": repeated(level, [PTR] * 2, norm)(turns, buffers[0], aligned(gradient_norm.norm_scratch_bytes(parameters) // 4)),
         "AdamW": repeated(level, [PTR] * 4, update)(turns, *buffers),
         "dropout mask": repeated(level, [PTR], mask)(turns, buffers[0]),
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 _PLACES = {
     "checkpoint": ("load_checkpoint", "save_checkpoint"),
-    "dataset": ("Batches", "Dataset", "Ordered"),
+    "dataset": ("Dataset",),
     "entries": ("Tensor",),
     "errors": (
         "ArgumentError",
@@ -22,14 +22,18 @@ _PLACES = {
         "LogError",
         "ShapeScriptError",
     ),
+    "groups": ("Groups", "Treatment"),
     "jsonl": ("JsonLinesSink",),
     "layout": ("Layout", "Leaf", "Start"),
     "mode": ("Eval", "Mode", "Train"),
     "model": ("Model", "initialise"),
     "npz": ("find_data_file", "load_npz"),
-    "optimiser": ("AdamW",),
+    "optimiser": ("Adam", "AdamW", "Optimiser", "Sgd"),
+    "orders": ("Batches", "Ordered"),
     "record": ("Batch", "Field", "RecordType"),
     "sinks": ("LogRecord", "LogSink", "MemorySink"),
+    "texts": ("load_bytes", "load_lines", "load_text"),
+    "vocabulary": ("ByteVocabulary", "Vocabulary"),
 }
 _HOMES = {name: home for home, names in _PLACES.items() for name in names}
 

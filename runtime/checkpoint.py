@@ -48,7 +48,7 @@ def _is_axes(recorded: object) -> TypeGuard[tuple[str, ...]]:
 
 
 def save_checkpoint(path: PathLike, /, **values: object) -> None:
-    """Save named values: models, AdamW states, modes, sinks, datasets, ints, floats, bools, strings, arrays, state dicts.
+    """Save named values: models, optimisers' states, modes, sinks, datasets, ints, floats, bools, strings, arrays, state dicts.
 
     The file is written beside `path`, made durable and renamed over it, so that `path` always holds a whole checkpoint. Sinks
     are flushed first: what the checkpoint says of them is on the disk. `torch.load(path, weights_only=True)` opens the file, and
@@ -74,7 +74,7 @@ def save_checkpoint(path: PathLike, /, **values: object) -> None:
 def load_checkpoint(path: PathLike) -> dict[str, Any]:
     """The named values in a checkpoint, or in a file that `torch.save` wrote.
 
-    A model, or a `state_dict`, comes as a dict of dotted names and read-only arrays, an AdamW state, a mode, a sink and a dataset
+    A model, or a `state_dict`, comes as a dict of dotted names and read-only arrays, an optimiser's state, a mode, a sink and a dataset
     as a dict with a "kind". Raises CheckpointMissing R1301; CheckpointError R1302 of kind "truncated", "corrupt" or "version",
     R1303 of kind "dtype" for element types that aren't supported.
     """

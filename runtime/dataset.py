@@ -1,37 +1,65 @@
-"""Datasets: examples of a record, held as arrays, and the orders and batches in which programs see them."""
+"""Datasets: examples of a record, held as arrays."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from shapescript.compiler.numerics.random import order
-from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy
-from shapescript.runtime.errors import DataError
+from shapescript.compiler.numerics.sampling import sampled_rows
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy, check_dtype, usable_array
+from shapescript.runtime.errors import ArgumentError, DataError
 from shapescript.runtime.host_numbers import checked_int, checked_seed
+from shapescript.runtime.orders import Batches, Ordered, checked_part
 from shapescript.runtime.record import Batch, RecordType, checked_columns
-
-ROWS_AHEAD = 1 << 16  # computing a part of an order has a cost of its own, so batches share one
-
-Rows = Callable[[int, int], Words]  # (start, count) to the numbers of the examples at those places of an order
 
 
 class Dataset:
     """Examples of one record. The arrays are checked and copied: what a caller does to its own afterwards changes nothing here.
 
-    `block` is what native code reads: the number of examples, then the address of each field's array in the order of the
-    record's fields.
+    `arrays` has the fields in the order of their declaration; rows of one may overlap, as the windows of a text do. `block` is what
+    native code reads: the number of examples, and for each field where it begins and how many bytes apart its rows are.
     """
 
     def __init__(self, record: RecordType, arrays: Mapping[str, object]) -> None:
         """Raises ArgumentError R1001 to R1006, naming the field, what was expected and what was found."""
-        checked = checked_columns(record, arrays)
-        self._record = record
-        self._all = Batch.of_checked(record, {name: aligned_copy(array) for name, array in checked.items()})
-        self._block: Words = np.array([len(self._all), *(address_of(self._all[name]) for name in record.field_names)], np.int64)
+        self._fill(record, {name: aligned_copy(array) for name, array in checked_columns(record, arrays).items()})
+
+    @classmethod
+    def of_windows(cls, record: RecordType, values: object) -> Dataset:
+        """A dataset of a record with one field of one axis: example i is as many of the values as the field has, from number i on.
+
+        Raises ArgumentError: R1002 for a record with other fields, for values along more axes or fewer values than one window, R1001 and
+        R1006 as for any array.
+        """
+        if len(record.fields) != 1 or len(record.fields[0].shape) != 1:
+            raise ArgumentError("R1002", f"{record.name}: windows are of a record with one field of one axis")
+        (field,) = record.fields
+        (span,) = field.shape
+        array = usable_array(f"{record.name}.{field.name}", values)
+        check_dtype(f"{record.name}.{field.name}", array, field.dtype)
+        if array.ndim != 1 or len(array) < span:
+            raise ArgumentError("R1002", f"{record.name}.{field.name}: expected at least {span} values along one axis, got {array.shape}")
+        step = array.itemsize
+        windows = as_strided(aligned_copy(array), (len(array) - span + 1, span), (step, step), writeable=False)
+        return cls._of_checked(record, {field.name: windows})
+
+    @classmethod
+    def _of_checked(cls, record: RecordType, arrays: dict[str, Array]) -> Dataset:
+        """A dataset of arrays that are known to fit and that nobody else writes."""
+        made = cls.__new__(cls)
+        made._fill(record, arrays)
+        return made
+
+    def _fill(self, record: RecordType, arrays: dict[str, Array]) -> None:
+        self._record, self._arrays = record, arrays
+        fields = list(arrays.values())
+        self._size = len(fields[0]) if fields else 0
+        self._block: Words = np.array([self._size, *(word for field in fields for word in (address_of(field), row_bytes(field)))], np.int64)
         self._block.flags.writeable = False
         self._fingerprint = ""
 
@@ -40,36 +68,67 @@ class Dataset:
         return self._record
 
     @property
+    def arrays(self) -> tuple[Array, ...]:
+        return tuple(self._arrays.values())
+
+    @property
     def block(self) -> Words:
         return self._block
 
     @property
     def all(self) -> Batch:
-        """All examples as one batch, in the order in which they are stored; nothing is copied."""
-        return self._all
+        """All examples as one batch, in the order in which they are stored; only windows, which overlap here, are copied."""
+        whole = {name: array if array.flags.c_contiguous else aligned_copy(array) for name, array in self._arrays.items()}
+        return Batch.of_checked(self._record, whole)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return self._size
+
+    def part(self, start: int, stop: int) -> Dataset:
+        """The examples start to stop - 1 as a dataset; nothing is copied. Raises DataError R1107 for places outside."""
+        first, end = checked_part(start, stop, len(self))
+        return Dataset._of_checked(self._record, {name: array[first:end] for name, array in self._arrays.items()})
+
+    def take(self, count: int) -> Dataset:
+        """The first examples. Raises DataError R1107."""
+        return self.part(0, count)
+
+    def skip(self, count: int) -> Dataset:
+        """All but the first examples. Raises DataError R1107."""
+        return self.part(count, len(self))
 
     def shuffle(self, k: int, seed: int = 0) -> Ordered:
         """The k-th order of the examples: a permutation that depends on k, the seed and the number of examples alone."""
         number, key, size = checked_int("shuffle: k", k), checked_seed("shuffle: seed", seed), len(self)
-        return Ordered(self, lambda start, count: order(size, key, number, start, count), f".shuffle({number}, seed={key})")
+        return Ordered(self, lambda start, count: order(size, key, number, start, count), size, f".shuffle({number}, seed={key})")
+
+    def sample(self, count: int, k: int, seed: int = 0) -> Ordered:
+        """As many examples, each drawn from all of them, so that one may come several times; which ones depends on k, the seed and the
+        number of examples alone. Raises DataError R1102 where there is none to draw."""
+        number, key, size = checked_int("sample: k", k), checked_seed("sample: seed", seed), len(self)
+        wanted = checked_int("sample: count", count, 0)
+        if not size:
+            raise DataError("R1102", f"the dataset of {self._record.name} is empty: there is no example to draw")
+        words = f".sample({wanted}, {number}, seed={key})"
+        return Ordered(self, lambda start, count: sampled_rows(size, key, number, start, count), wanted, words)
 
     def batches(self, size: int, drop_last: bool = False) -> Batches:
         """Batches in the order in which the examples are stored."""
-        return Batches(self, lambda start, count: np.arange(start, start + count), size, drop_last, "")
+        return Batches(self, lambda start, count: np.arange(start, start + count), len(self), (size, drop_last), "")
 
     def fingerprint(self) -> str:
-        """A hash, as hexadecimal digits, of the fields' names, dtypes and sizes, of the number of examples and of their values.
+        """A hash, as hexadecimal digits, of the fields' names, dtypes and sizes, of the number of examples and of their values; of windows,
+        of the values that they are taken from.
 
         It doesn't depend on the names of the record and its axes, nor on the order in which the fields are declared.
         """
         if not self._fingerprint:
             digest = hashlib.blake2b(digest_size=16)
             for field in sorted(self._record.fields, key=lambda field: field.name.encode()):
-                digest.update(f"{field.name} {field.dtype} {len(self)} {field.shape}\n".encode())
-                digest.update(np.ascontiguousarray(self._all[field.name]).reshape(-1).view(np.uint8).data)
+                array = self._arrays[field.name]
+                kind = "" if array.flags.c_contiguous else " windows"
+                digest.update(f"{field.name} {field.dtype} {len(self)} {field.shape}{kind}\n".encode())
+                digest.update(_values_of(array).reshape(-1).view(np.uint8).data)
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -80,7 +139,7 @@ class Dataset:
             shape = (len(rows), *field.shape)
             dtype = NUMPY_DTYPES[field.dtype]
             taken = aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(shape)
-            np.take(self._all[field.name], rows, axis=0, out=taken)
+            taken[...] = self._arrays[field.name][rows]  # np.take would first make an array of all windows
             arrays[field.name] = taken
         return Batch.of_checked(self._record, arrays)
 
@@ -98,71 +157,16 @@ class Dataset:
         return f"<Dataset[{self._record.name}] of {len(self)} examples; {fields}>"
 
 
-class Ordered:
-    """A dataset's examples in another order; nothing is copied and no list of all places is made."""
-
-    def __init__(self, dataset: Dataset, rows: Rows, words: str) -> None:
-        self._dataset, self._rows, self._words = dataset, rows, words
-
-    @property
-    def dataset(self) -> Dataset:
-        return self._dataset
-
-    def rows(self, start: int, count: int) -> Words:
-        """The numbers of the examples at places start..start+count of this order."""
-        return self._rows(start, count)
-
-    def batches(self, size: int, drop_last: bool = False) -> Batches:
-        return Batches(self._dataset, self._rows, size, drop_last, self._words)
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def __repr__(self) -> str:
-        return f"<{self._dataset.record.name} dataset{self._words}, {len(self)} examples>"
+def row_bytes(array: Array) -> int:
+    """How many bytes one row begins behind the one before; NumPy leaves that open where there are no two rows."""
+    if array.flags.c_contiguous:
+        return int(np.prod(array.shape[1:], dtype=np.int64)) * array.itemsize
+    return array.strides[0]
 
 
-class Batches:
-    """Batches of `size` examples; the last is smaller where the size doesn't divide, or left out with `drop_last`.
-
-    It can be iterated any number of times, and gives the same batches each time.
-    """
-
-    def __init__(self, dataset: Dataset, rows: Rows, size: int, drop_last: bool, words: str) -> None:
-        self._dataset, self._rows, self._words = dataset, rows, words
-        self._size, self._drop_last = checked_int("batches: size", size, 1), bool(drop_last)
-
-    def __len__(self) -> int:
-        examples = len(self._dataset)
-        return examples // self._size if self._drop_last else -(-examples // self._size)
-
-    def __iter__(self) -> Iterator[Batch]:
-        """Raises DataError R1102, before the first batch, where there would be none."""
-        if not len(self):
-            raise DataError("R1102", no_batches(self._dataset.record.name, len(self._dataset), self._size))
-        return self._generate()
-
-    def _generate(self) -> Iterator[Batch]:
-        end = min(len(self) * self._size, len(self._dataset))
-        step = max(1, ROWS_AHEAD // self._size) * self._size
-        for start in range(0, end, step):
-            rows = self._rows(start, min(step, end - start))
-            for at in range(0, len(rows), self._size):
-                yield self._dataset.gather(rows[at : at + self._size])
-
-    def batch(self, index: int) -> Batch:
-        """The batch with this number, in 0..len-1, made without the ones before it."""
-        start = range(len(self))[index] * self._size
-        count = min(self._size, len(self._dataset) - start)
-        return self._dataset.gather(self._rows(start, count))
-
-    def __repr__(self) -> str:
-        dropped = ", drop_last=True" if self._drop_last else ""
-        return f"<{self._dataset.record.name} dataset{self._words}.batches({self._size}{dropped}), {len(self)} batches>"
-
-
-def no_batches(record: str, examples: int, size: int) -> str:
-    """Why a loop over batches would do nothing."""
-    if not examples:
-        return f"the dataset of {record} is empty: there are no batches to go through"
-    return f"the dataset of {record} has {examples} examples, fewer than one batch of {size}, and drop_last is true: 0 batches per epoch"
+def _values_of(array: Array) -> Array:
+    """The array, of windows the values that they are taken from."""
+    if array.flags.c_contiguous:
+        return array
+    count, span = array.shape
+    return as_strided(array, (count + span - 1,), (array.itemsize,), writeable=False)

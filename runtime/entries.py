@@ -19,9 +19,10 @@ from shapescript.runtime.errors import ArgumentError, ArgumentValueError
 from shapescript.runtime.host_numbers import checked_int
 from shapescript.runtime.mode import EvalMode, Mode, Train
 from shapescript.runtime.model import Model
-from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.optimiser import Optimiser
 from shapescript.runtime.pickle_writer import STORAGE_CLASSES
 from shapescript.runtime.sinks import LogSink
+from shapescript.runtime.vocabulary import Vocabulary
 
 FACTS = "shapescript"
 VERSION = 1
@@ -52,14 +53,16 @@ def encode_entry(name: str, value: object) -> tuple[Any, dict[str, Any]]:
             arrays = {leaf.name: value[leaf.name] for leaf in value.layout}
             axes = {leaf.name: leaf.axes for leaf in value.layout}
             return arrays, {"kind": "model", "model": value.layout.model_name, "axes": axes}
-        case AdamW():
-            return _encode_adamw(value)
+        case Optimiser():
+            return _encode_optimiser(value)
         case Mode():
             return encode_mode(value), {"kind": "mode"}
         case LogSink():
             return value.position(), {"kind": "sink"}
         case Dataset():
             return encode_dataset(value), {"kind": "dataset"}
+        case Vocabulary():
+            return {"kind": "Vocabulary", "characters": host_scalar(name, value.characters)}, {"kind": "vocabulary"}
         case Tensor():
             return _checked_array(name, value.array), {"kind": "tensor", "axes": value.axes}
         case Mapping():
@@ -96,18 +99,11 @@ def encode_dataset(dataset: Dataset) -> dict[str, Any]:
     return {"kind": "Dataset", "examples": len(dataset), "fingerprint": dataset.fingerprint()}
 
 
-def _encode_adamw(state: AdamW) -> tuple[dict[str, Any], dict[str, Any]]:
-    moved = [leaf for leaf in state.layout if leaf.differentiable]
-    saved = {
-        "kind": "AdamW",
-        "step": state.step,
-        "betas": state.betas,
-        "eps": state.eps,
-        "decay": state.decay,
-        "first": {leaf.name: state.moment("first", leaf.name) for leaf in moved},
-        "second": {leaf.name: state.moment("second", leaf.name) for leaf in moved},
-    }
-    return saved, {"kind": "AdamW", "model": state.layout.model_name, "axes": {leaf.name: leaf.axes for leaf in moved}}
+def _encode_optimiser(state: Optimiser) -> tuple[dict[str, Any], dict[str, Any]]:
+    moved, kind = [leaf for leaf in state.layout if leaf.differentiable], state.kind.name
+    slots = {slot: {leaf.name: state.moment(slot, leaf.name) for leaf in moved} for slot in state.slot_names}
+    saved = {"kind": kind, "step": state.step, **state.options, **slots}
+    return saved, {"kind": kind, "model": state.layout.model_name, "axes": {leaf.name: leaf.axes for leaf in moved}}
 
 
 def _checked_array(name: str, value: object) -> Array:

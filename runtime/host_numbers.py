@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from shapescript.compiler.numerics.ranges import Range
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError
 
 SMALLEST_INT, LARGEST_INT = -(2**63), 2**63 - 1
@@ -28,17 +29,16 @@ def checked_seed(what: str, value: Any) -> int:
     return checked_int(what, value, 0)
 
 
-def checked_float(what: str, value: Any, low: float, below: float) -> float:
-    """`value` as a float with low <= value < below. Raises ArgumentError R1004."""
+def checked_number(what: str, value: Any, range_: Range) -> float:
+    """`value` as a float in the range. Raises ArgumentError R1004."""
     try:
         if isinstance(value, bool | str | bytes):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise ArgumentError("R1004", f"{what}: expected a float, got {type(value).__name__}") from None
-    if not low <= number < below:
-        limit = "" if below == float("inf") else f" and below {below:g}"
-        raise ArgumentValueError("R1004", f"{what}: expected a float of at least {low:g}{limit}, got {number!r}")
+    if not range_.holds(number):
+        raise ArgumentValueError("R1004", f"{what}: expected a float that is {range_.text}, got {number!r}")
     return number
 
 

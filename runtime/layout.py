@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from shapescript.runtime.arrays import ALIGNMENT, NUMPY_DTYPES, Array, Bytes, ElementType, aligned, axes_text, sizes
+from shapescript.runtime.groups import ORDINARY, Groups, Treatment
 
 __all__ = ["Layout", "Leaf", "Start", "Tree", "aligned"]
 
@@ -27,7 +28,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Leaf:
-    """One parameter or buffer: its dotted name, the names and sizes of its axes, its element type and its start."""
+    """One parameter or buffer: its dotted name, the names and sizes of its axes, its element type and its start; of a parameter, how
+    optimisers treat it."""
 
     name: str
     axes: tuple[str, ...]
@@ -35,6 +37,7 @@ class Leaf:
     dtype: ElementType
     kind: Literal["parameter", "buffer"]
     start: Start
+    treatment: Treatment = ORDINARY
 
     @property
     def count(self) -> int:
@@ -47,21 +50,23 @@ class Leaf:
     @property
     def differentiable(self) -> bool:
         """Whether an optimiser moves it and keeps moments for it."""
-        return self.kind == "parameter" and self.dtype in ("f32", "f64")
+        return self.kind == "parameter" and self.dtype in ("f32", "f64") and not self.treatment.frozen
 
     def __str__(self) -> str:
-        prefix = "" if self.dtype == "f32" else self.dtype
-        return f"{self.name}: {prefix}{axes_text(self.axes)} {sizes(self.shape)}"
+        prefix = {"f32": "", "i64": "int"}.get(self.dtype, self.dtype)
+        buffer = "buffer " if self.kind == "buffer" else ""
+        return f"{buffer}{self.name}: {prefix}{axes_text(self.axes)} {sizes(self.shape)}"
 
 
 class Layout:
     """A model's leaves, each at a byte offset that is a multiple of 64; the bytes between them are zero.
 
-    Equal layouts have the same model name and the same leaves.
+    `dims` are those of the model, where they are known: a stride is in no leaf's shape. Equal layouts have the same model name, the same
+    dims and the same leaves.
     """
 
-    def __init__(self, model_name: str, leaves: Iterable[Leaf]) -> None:
-        self.model_name = model_name
+    def __init__(self, model_name: str, leaves: Iterable[Leaf], dims: Iterable[int] = ()) -> None:
+        self.model_name, self.dims = model_name, tuple(dims)
         self.leaves: tuple[Leaf, ...] = tuple(sorted(leaves, key=lambda leaf: leaf.name.encode()))
         offsets, end = [], 0
         for leaf in self.leaves:
@@ -76,6 +81,10 @@ class Layout:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(leaf.name for leaf in self.leaves)
+
+    @property
+    def groups(self) -> Groups:
+        return Groups({leaf.name: leaf.treatment for leaf in self.leaves if leaf.kind == "parameter"})
 
     @cached_property
     def tree(self) -> Tree:
@@ -116,10 +125,10 @@ class Layout:
         return view
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and (self.model_name, self.leaves) == (other.model_name, other.leaves)
+        return isinstance(other, Layout) and (self.model_name, self.dims, self.leaves) == (other.model_name, other.dims, other.leaves)
 
     def __hash__(self) -> int:
-        return hash((self.model_name, self.leaves))
+        return hash((self.model_name, self.dims, self.leaves))
 
     def __repr__(self) -> str:
         return f"Layout({self.model_name!r}, {len(self.leaves)} leaves, {self.nbytes} bytes)"

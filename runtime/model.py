@@ -9,6 +9,7 @@ import numpy as np
 
 from shapescript.runtime.arrays import ALIGNMENT, Array, Bytes, address_of, aligned, canonical_nan, check_dtype, check_shape, usable_array
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError, did_you_mean
+from shapescript.runtime.groups import Groups
 from shapescript.runtime.host_numbers import checked_seed
 from shapescript.runtime.layout import Layout, Leaf, Tree
 from shapescript.runtime.starts import start_array
@@ -128,6 +129,18 @@ class Model(SubModel):
     def state_dict(self) -> dict[str, Array]:
         """A copy of every parameter and buffer by its dotted name, as `torch.nn.Module.state_dict` names them."""
         return {leaf.name: canonical_nan(self[leaf.name]).copy() for leaf in self._layout}
+
+    def parameters(self) -> dict[str, Array]:
+        """Read-only views of what is trained, by dotted name."""
+        return {leaf.name: self[leaf.name] for leaf in self._layout if leaf.kind == "parameter"}
+
+    def buffers(self) -> dict[str, Array]:
+        """Read-only views of the buffers, by dotted name."""
+        return {leaf.name: self[leaf.name] for leaf in self._layout if leaf.kind == "buffer"}
+
+    def groups(self) -> Groups:
+        """How optimisers treat each parameter, by its dotted name: `.decay`, `.rate`, `.frozen`. As text it is a table."""
+        return self._layout.groups
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Take every parameter and buffer from `state`: NumPy arrays, PyTorch's CPU tensors, whatever has `__array__`.

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from shapescript.compiler.numerics.texts import places_of
 from shapescript.runtime.arrays import Array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, DataError, DataFileMissing, cause_of, did_you_mean
@@ -21,8 +22,11 @@ MOST_DEFLATED = 1032  # bytes that one byte of a deflated stream can stand for a
 
 
 def find_data_file(path: str | Path, folders: Sequence[str | Path]) -> Path:
-    """The first file of this name in the folders, in their order. Raises DataFileMissing R1201 naming all places."""
-    places = list(dict.fromkeys((Path(folder) / path).absolute() for folder in folders))
+    """The first file of this name in the folders, in their order, or the one in Python's library that `python:` names.
+
+    Raises DataFileMissing R1201 naming all places.
+    """
+    places = places_of(path, folders)
     for place in places:
         if os.path.exists(place):
             return place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
 from typing import Any, Literal
@@ -29,9 +29,10 @@ from shapescript.runtime.host_numbers import LARGEST_INT, SMALLEST_INT
 from shapescript.runtime.layout import Layout, Leaf
 from shapescript.runtime.mode import Mode, Train
 from shapescript.runtime.model import Model
-from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.optimiser import Optimiser
 from shapescript.runtime.sinks import LogSink
 from shapescript.runtime.state import check_axes, fitting_arrays
+from shapescript.runtime.torch_optimisers import from_torch, is_torch_state
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ class ModelType:
 
 
 @dataclass(frozen=True)
-class AdamWType:
-    """Ask for a new AdamW state over models of this layout."""
+class OptimiserType:
+    """Ask for a new state of this kind over models of this layout."""
 
+    kind: type[Optimiser]
     layout: Layout
 
 
@@ -64,7 +66,7 @@ class TensorType:
     shape: tuple[int, ...] = ()
 
 
-RequestType = ModelType | AdamWType | ScalarType | TensorType
+RequestType = ModelType | OptimiserType | ScalarType | TensorType
 
 # A RequestType asks for a result. A Mode or a LogSink is restored in place, a Dataset is compared; any other value must equal
 # what was saved.
@@ -118,8 +120,8 @@ class _Check:
         match request:
             case ModelType(layout):
                 plan.results.append(self._model(layout))
-            case AdamWType(layout):
-                plan.results.append(self._adamw(layout))
+            case OptimiserType(kind, layout):
+                plan.results.append(self._optimiser(kind, layout))
             case ScalarType(kind):
                 plan.results.append(self._scalar(kind))
             case TensorType():
@@ -150,27 +152,36 @@ class _Check:
         model.take(fitting_arrays(self._where, layout, self._entry, self._checkpoint.axes(self._name)))
         return model
 
-    def _adamw(self, layout: Layout) -> AdamW:
-        entry = self._entry
-        if _kind_of(entry) != "AdamW":
+    def _optimiser(self, kind: type[Optimiser], layout: Layout) -> Optimiser:
+        """A file that an earlier release saved lacks the flags that the kind had not yet: they are off."""
+        entry, name = self._entry, kind.kind.name
+        if is_torch_state(entry):
+            return from_torch(self._where, kind, layout, entry)
+        if _kind_of(entry) != name:
             found = _kind_of(entry)
-            hint = "; PyTorch's optimisers name their state by position" if isinstance(entry, dict) and "param_groups" in entry else ""
-            raise self._misfit("optimiser", "AdamW", found, f"expected a state of AdamW, the checkpoint has {found}{hint}")
-        for part in ("step", "betas", "eps", "decay", "first", "second"):
-            if part not in entry:
-                message = f"{self._where}: the saved state has no {part!r}"
-                raise CheckpointError("R1303", message, kind="missing", name=f"{self._name}.{part}", expected=part, found=tuple(entry))
+            raise self._misfit("optimiser", name, found, f"expected a state of {name}, the checkpoint has {found}")
+        flags = {constant.name: False for constant in kind.kind.constants if constant.is_flag}
+        options = {option: entry[option] for option in self._parts(kind.option_names, but=flags)}
         try:
-            state = AdamW.over(layout, entry["betas"], entry["eps"], entry["decay"])
-            state.step = entry["step"]
+            state = kind.over(layout, {**flags, **options})
+            (step,) = self._parts(["step"])
+            state.step = entry[step]
         except ArgumentError as error:
             raise self._damaged(error.message) from error
         leaves = [leaf for leaf in layout if leaf.differentiable]
-        moments = [(state.first, self._moments("first", leaves)), (state.second, self._moments("second", leaves))]
-        for buffer, arrays in moments:
-            for name, array in arrays.items():
-                np.copyto(layout.view(buffer, name), array)
+        slots = [(state.slot(slot), self._moments(slot, leaves)) for slot in self._parts(state.slot_names)]
+        for buffer, arrays in slots:
+            for leaf, array in arrays.items():
+                np.copyto(layout.view(buffer, leaf), array)
         return state
+
+    def _parts(self, names: Iterable[str], but: Collection[str] = ()) -> list[str]:
+        """Those of the names that the saved state has; it must have all but some."""
+        for name in names:
+            if name not in self._entry and name not in but:
+                message, found = f"{self._where}: the saved state has no {name!r}", tuple(self._entry)
+                raise CheckpointError("R1303", message, kind="missing", name=f"{self._name}.{name}", expected=name, found=found)
+        return [name for name in names if name in self._entry]
 
     def _moments(self, which: str, leaves: list[Leaf]) -> dict[str, Array]:
         saved = self._entry[which]

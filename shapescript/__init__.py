@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from shapescript.runtime.jsonl import JsonLinesSink as jsonl  # noqa: N813  # as programs call it
     from shapescript.runtime.mode import Eval, Mode, Train
     from shapescript.runtime.model import Model
-    from shapescript.runtime.optimiser import AdamW
+    from shapescript.runtime.optimiser import Adam, AdamW, Sgd
     from shapescript.runtime.record import Batch
     from shapescript.runtime.sinks import LogSink, MemorySink
+    from shapescript.runtime.vocabulary import ByteVocabulary, Vocabulary
 
 __version__ = "0.1.0"
 
@@ -60,17 +61,20 @@ _PLACES = {
     "runtime.jsonl": ("JsonLinesSink",),
     "runtime.mode": ("Eval", "Mode", "Train"),
     "runtime.model": ("Model",),
-    "runtime.optimiser": ("AdamW",),
+    "runtime.optimiser": ("Adam", "AdamW", "Sgd"),
     "runtime.record": ("Batch",),
     "runtime.sinks": ("LogSink", "MemorySink"),
+    "runtime.vocabulary": ("ByteVocabulary", "Vocabulary"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 _ALIASES = {"jsonl": "JsonLinesSink"}
 
 __all__ = [
+    "Adam",
     "AdamW",
     "ArgumentError",
     "Batch",
+    "ByteVocabulary",
     "CheckpointError",
     "CheckpointMissing",
     "CheckpointUnwritable",
@@ -88,8 +92,10 @@ __all__ = [
     "Mode",
     "Model",
     "Program",
+    "Sgd",
     "ShapeScriptError",
     "Train",
+    "Vocabulary",
     "__version__",
     "check",
     "jsonl",

@@ -9,6 +9,8 @@ from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, dim, ev
 from shapescript.runtime.arrays import sizes as shape_text
 from shapescript.runtime.errors import ArgumentError
 
+NO_DEFAULTS: Mapping[Symbol, Size] = {}
+
 
 class DisagreementError(Exception):
     """Two arguments give one size two values. The message is made later, from all arguments."""
@@ -46,24 +48,42 @@ class Sizes:
         """Each bound symbol as a dim of its name and value."""
         return {symbol: of(dim(symbol.name, value)) for symbol, value in self.values.items()}
 
-    def close(self) -> None:
-        """Work out the sizes that follow from others: `n+1` from n, and n from `n+1` where nothing else gives it.
+    def close(self, defaults: Mapping[Symbol, Size] = NO_DEFAULTS) -> None:
+        """Work out the sizes that follow from others: `n+1` from n, and n from `n+1` where nothing else gives it. Dims that no argument
+        shows take their defaults.
 
         Raises ArgumentError R1003 for a size that disagrees, can't be worked out, or is no whole number.
         """
         waiting = self.open
         while waiting:
             left = [case for case in waiting if not self._settled(*case)]
-            if len(left) == len(waiting):
+            if len(left) == len(waiting) and not self._take_defaults(defaults):
                 name, size, found = left[0]
                 raise ArgumentError("R1003", f"{name}: the sizes in {size} = {found} can't be told from the arguments")
             waiting = left
+        self._take_defaults(defaults)
 
-    def _settled(self, name: str, size: Size, found: int) -> bool:
+    def _take_defaults(self, defaults: Mapping[Symbol, Size]) -> bool:
+        """Whether there were any."""
+        found = False
+        for symbol, default in defaults.items():
+            if symbol not in self.values:
+                value = self._whole(symbol.name, default)
+                if value is not None and value < 0:
+                    raise ArgumentError("R1003", f"{symbol.name}: {default} would be {value} here")
+                if value is not None:
+                    self.values[symbol] = value
+                    found = True
+        return found
+
+    def _whole(self, name: str, size: Size) -> int | None:
         try:
-            value = self.evaluate(size)
+            return self.evaluate(size)
         except InexactDivision as error:
             raise ArgumentError("R1003", f"{name}: {size} is no whole number here: {error}") from None
+
+    def _settled(self, name: str, size: Size, found: int) -> bool:
+        value = self._whole(name, size)
         if value is None:
             return self._solved(name, size, found)
         if value != found:

@@ -12,13 +12,13 @@ from shapescript.axes import DisagreementError, Sizes
 from shapescript.compiler.check.program import Signature
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.layouts import Layouts
-from shapescript.parameters import rule_for
+from shapescript.parameters import ChangedArrayRule, rule_for
 from shapescript.results import giver_for
 from shapescript.rule import Rule
 from shapescript.runtime.arrays import Bytes, address_of
 from shapescript.runtime.errors import ArgumentError, did_you_mean
 from shapescript.runtime.model import Model
-from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.optimiser import Optimiser
 from shapescript.signatures import signature_text
 
 Bound = tuple[list[Any], Sizes]  # arguments that fit: the engine's, and the sizes that they show
@@ -34,7 +34,8 @@ class Overload:
         self.names = tuple(parameter.name for parameter in signature.parameters)
         self.defaults = {p.name: p.default for p in signature.parameters if p.default is not None}
         self.mutable = tuple(place for place, parameter in enumerate(signature.parameters) if parameter.mutable)
-        self.dims = signature.dims
+        self._changes_arrays = any(isinstance(rule, ChangedArrayRule) for rule in self.rules)
+        self.dims, self._defaults = signature.dims, signature.defaults
         self.give = giver_for(signature.result, layouts)
 
     def bind(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Bound:
@@ -45,8 +46,8 @@ class Overload:
         try:
             for place, take in self._takes:
                 take(values[place], sizes, arguments)
-            if sizes.open:
-                sizes.close()
+            if sizes.open or self._defaults:
+                sizes.close(self._defaults)
         except DisagreementError:
             raise self._disagreement(values) from None
         except ArgumentError as error:
@@ -54,6 +55,8 @@ class Overload:
             raise
         if self.mutable:
             arguments = self._apart(values, arguments)
+            if self._changes_arrays:
+                self._refuse_shared(values)
         if self.dims and not all(symbol in sizes.values for symbol in self.dims):
             missing = next(symbol for symbol in self.dims if symbol not in sizes.values)
             raise ArgumentError("R1003", f"{self.signature.name}: {missing} can't be told from the arguments")
@@ -120,7 +123,7 @@ class Overload:
 
     def _apart(self, values: Sequence[Any], arguments: list[Any]) -> list[Any]:
         """No value is changed under two names: a state given twice is refused, an array that views one is copied."""
-        states = [(place, *_memory(value)) for place, value in enumerate(values) if isinstance(value, Model | AdamW)]
+        states = [(place, *_memory(value)) for place, value in enumerate(values) if isinstance(value, Model | Optimiser)]
         for (one, start, end), (other, begin, stop) in itertools.combinations(states, 2):
             if start < stop and begin < end and (one in self.mutable or other in self.mutable):
                 changed, also = (self.names[place] for place in ((one, other) if one in self.mutable else (other, one)))
@@ -129,11 +132,22 @@ class Overload:
         models = [value.buffer for value in values if isinstance(value, Model)]
         return [argument.copy() if _views(argument, models) else argument for argument in arguments]
 
+    def _refuse_shared(self, values: Sequence[Any]) -> None:
+        """An array that is changed shares no memory with another argument, as the engine gets it."""
+        given: list[list[Any]] = [[] for _ in values]
+        for (place, take), arguments in zip(self._takes, given, strict=True):
+            take(values[place], Sizes(), arguments)
+        for one, rule in enumerate(self.rules):
+            for other, arguments in enumerate(given) if isinstance(rule, ChangedArrayRule) else ():
+                if other != one and any(isinstance(array, np.ndarray) and np.may_share_memory(given[one][0], array) for array in arguments):
+                    message = f"{self.names[one]} and {self.names[other]} share memory, and {self.signature.name} changes {self.names[one]}"
+                    raise ArgumentError("R1006", f"{message} (mut); give it a copy: array.copy()")
+
     def __str__(self) -> str:
         return signature_text(self.signature)
 
 
-def _memory(value: Model | AdamW) -> tuple[int, int]:
+def _memory(value: Model | Optimiser) -> tuple[int, int]:
     """The addresses that tell a state apart from others: those of a model's parameters, of an optimiser's block."""
     memory = value.buffer if isinstance(value, Model) else value.block
     start = address_of(memory)

@@ -15,6 +15,7 @@ from shapescript.compiler.diagnostics.width import bounded
 from shapescript.compiler.ir.nodes import Function, Module, walk
 from shapescript.compiler.ir.sizes import LARGEST
 from shapescript.compiler.passes.differentiate import differentiate
+from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.specialise import specialise
 from shapescript.runtime.host_numbers import checked_int
 
@@ -53,7 +54,7 @@ def _gradient_errors(program: Program, module: Module) -> list[Diagnostic]:
             continue
         try:
             with stage("gradients", alone[key]):
-                function = specialise(module, key, {})
+                function = split_leafwise(specialise(module, key, {}))
             diagnostics = _gradients_of(module, key, function)
         except CompileError as error:
             diagnostics = error.diagnostics

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from shapescript.compiler.check.program import ModelDeclaration
 from shapescript.compiler.check.types import Record
-from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Symbol, dim, of
+from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, Symbol, dim, of
 from shapescript.compiler.ir.types import ModelType, replace_models, substitute_model
 from shapescript.layouts import Layouts
 from shapescript.runtime.dataset import Dataset
@@ -14,24 +15,42 @@ from shapescript.runtime.errors import ArgumentError, did_you_mean
 from shapescript.runtime.host_numbers import checked_int, checked_seed
 from shapescript.runtime.model import Model, initialise
 from shapescript.runtime.record import Batch
+from shapescript.signatures import bracketed
 
 
 class ModelFactory:
-    """A model of a program: calling it makes one at its start. One with parameters takes them in brackets or by name:
-    `program.Block[48](seed=1)`, `program.Block(seed=1, D=48)`, `program.Pair[program.Mlp](seed=1)`."""
+    """A model of a program: calling it makes one at its start. One with parameters takes them in brackets, in order, or by name:
+    `program.Block[48](seed=1)`, `program.Block(seed=1, D=48)`, `program.Conv[1, 16, 3](seed=1, Padding=1)`,
+    `program.Pair[program.Mlp](seed=1)`. Parameters that aren't given have their defaults."""
 
-    def __init__(self, declaration: ModelDeclaration, layouts: Layouts, given: tuple[int | ModelFactory, ...] | None = None) -> None:
+    def __init__(self, declaration: ModelDeclaration, layouts: Layouts, given: Mapping[str, int | ModelFactory] | None = None) -> None:
         self._declaration, self._layouts, self._given = declaration, layouts, given
 
     def __getitem__(self, arguments: Any) -> ModelFactory:
         """Raises ArgumentError R1005 for another number of parameters, R1004 or R1006 for what is no size or no model."""
-        given = arguments if isinstance(arguments, tuple) else (arguments,)
-        parameters = self._declaration.parameters
-        if self._given is not None or len(given) != len(parameters):
-            expected = f"takes {len(parameters)} in brackets: {self}" if parameters else "has no parameters"
-            raise ArgumentError("R1005", f"{self._declaration.name} {expected}; got {len(given)}")
-        checked = tuple(self._checked(parameter, value) for parameter, value in zip(parameters, given, strict=True))
-        return ModelFactory(self._declaration, self._layouts, checked)
+        values = arguments if isinstance(arguments, tuple) else (arguments,)
+        names = [parameter.name for parameter in self._declaration.parameters]
+        if self._given is not None or len(values) > len(names):
+            expected = f"takes {len(names)} in brackets: {self}" if names else "has no parameters"
+            raise ArgumentError("R1005", f"{self._declaration.name} {expected}; got {len(values)}")
+        return self._with(dict(zip(names, values, strict=False)))
+
+    def _with(self, values: Mapping[str, object]) -> ModelFactory:
+        """The model with these parameters too; all without a default must be there."""
+        name, parameters = self._declaration.name, self._declaration.parameters
+        known = {parameter.name: parameter for parameter in parameters}
+        found: dict[str, int | ModelFactory] = dict(self._given or {})
+        for key, value in values.items():
+            if key not in known:
+                raise ArgumentError("R1005", f"{name} has no parameter {key!r}{did_you_mean(key, known)}; it is {self}")
+            if key in found:
+                raise ArgumentError("R1005", f"{name}: {key} is given twice")
+            found[key] = self._checked(known[key], value)
+        optional = {symbol.name for symbol in self._declaration.defaults}
+        missing = [key for key in known if key not in found and key not in optional]
+        if missing:
+            raise ArgumentError("R1005", f"{name}: nothing is given for {', '.join(missing)}; it is {self}")
+        return ModelFactory(self._declaration, self._layouts, found)
 
     def _checked(self, parameter: Symbol | ModelType, value: object) -> int | ModelFactory:
         name = f"{self._declaration.name}: {parameter.name}"
@@ -44,13 +63,21 @@ class ModelFactory:
 
     def type(self) -> ModelType:
         """The model's type. Raises ArgumentError R1005 where parameters are missing, R1003 for a size that is no whole number."""
-        parameters = self._declaration.parameters
-        if parameters and self._given is None:
+        if self._given is None and len(self._declaration.parameters) > len(self._declaration.defaults):
             raise ArgumentError("R1005", f"{self}: its parameters are needed: program.{self}(seed=…)")
-        pairs = list(zip(parameters, self._given or (), strict=True))
-        sizes = {one: of(dim(one.name, value)) for one, value in pairs if isinstance(one, Symbol) and isinstance(value, int)}
-        models = {one: value.type() for one, value in pairs if isinstance(one, ModelType) and isinstance(value, ModelFactory)}
+        given, sizes, models = self._given or {}, dict[Symbol, Size](), dict[ModelType, ModelType]()
         try:
+            for parameter in self._declaration.parameters:
+                value = given.get(parameter.name)
+                if isinstance(value, ModelFactory) and isinstance(parameter, ModelType):
+                    models[parameter] = value.type()
+                elif isinstance(parameter, Symbol):
+                    default = self._declaration.defaults.get(parameter)
+                    size = default.substitute(sizes).constant() if value is None and default is not None else value
+                    assert isinstance(size, int)
+                    if size < 0:
+                        raise ArgumentError("R1003", f"{self}: {parameter.name} would be {size} by its default {default}")
+                    sizes[parameter] = of(dim(parameter.name, size))
             return replace_models(substitute_model(self._declaration.type, sizes), models)
         except (InexactDivision, ZeroDivisionError) as error:
             raise ArgumentError("R1003", f"{self}: a size is no whole number: {error}") from None
@@ -61,25 +88,20 @@ class ModelFactory:
         Raises ArgumentError R1004 or R1006 unless seed is an int from 0 to 2**63-1, R1005 for missing or unexpected parameters, R1003
         for dims that leave a size which is no whole number.
         """
-        if named:
-            wanted = [parameter.name for parameter in self._declaration.parameters]
-            unknown = [name for name in named if name not in wanted]
-            if unknown:
-                hint = did_you_mean(unknown[0], wanted)
-                raise ArgumentError("R1005", f"{self._declaration.name} has no parameter {unknown[0]!r}{hint}; it is {self}")
-            missing = [name for name in wanted if name not in named]
-            if missing:
-                raise ArgumentError("R1005", f"{self._declaration.name}: nothing is given for {', '.join(missing)}; it is {self}")
-            return self[tuple(named[name] for name in wanted)](seed)
-        model = self.type()
+        model = (self._with(named) if named else self).type()
         return initialise(self._layouts.layout(model), checked_seed("seed", seed))
 
     def __repr__(self) -> str:
         return f"<model {self}>"
 
     def __str__(self) -> str:
-        shown: tuple[object, ...] = self._given or tuple(parameter.name for parameter in self._declaration.parameters)
-        return self._declaration.name + (f"[{', '.join(map(str, shown))}]" if shown else "")
+        parameters = self._declaration.parameters
+        if self._given is None:
+            return self._declaration.name + (bracketed(parameters, self._declaration.defaults) if parameters else "")
+        in_order = [name for name, one in zip(self._given, parameters, strict=False) if name == one.name]
+        shown = [str(self._given[name]) for name in in_order]
+        shown += [f"{name}={value}" for name, value in self._given.items() if name not in in_order]
+        return f"{self._declaration.name}[{', '.join(shown)}]"
 
 
 class RecordFactory:
@@ -91,6 +113,11 @@ class RecordFactory:
     def dataset(self, /, **arrays: object) -> Dataset:
         """A dataset of copies of the arrays; each has an axis of examples, then its field's. Raises ArgumentError R1001 to R1006."""
         return Dataset(self._layouts.declared_record(self._record), arrays)
+
+    def windows(self, values: object) -> Dataset:
+        """A dataset of all windows of an array of one axis: example i of this record's one field begins at value i. The values are copied
+        once, not for each window. Raises ArgumentError R1001 to R1006."""
+        return Dataset.of_windows(self._layouts.declared_record(self._record), values)
 
     def batch(self, /, **arrays: object) -> Batch:
         """A batch of copies of the arrays. Raises ArgumentError R1001 to R1006."""

@@ -20,7 +20,7 @@ from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.layout import Layout
 from shapescript.runtime.model import Model
-from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.optimiser import Optimiser
 from shapescript.runtime.record import Batch
 
 ROWS = check.Axis("rows", of(fresh("rows")))
@@ -57,8 +57,8 @@ class GenericSignatures:
         match value:
             case Model():
                 return check.Model(self._model(name, value.layout))
-            case AdamW():
-                return check.Optimiser("AdamW", self._model(name, value.layout))
+            case Optimiser():
+                return check.Optimiser(value.kind.name, self._model(name, value.layout))
             case Dataset():
                 return check.Dataset(self._record(name, value.record.name), ROWS)
             case Batch():

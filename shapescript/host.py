@@ -13,6 +13,7 @@ from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, OrderedType, TensorType, Type
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.handles import DatasetHandle, optimiser_copy, optimiser_state
+from shapescript.host_texts import TextHost
 from shapescript.layouts import Layouts, known_size
 from shapescript.runtime import restore
 from shapescript.runtime.checkpoint import save_checkpoint
@@ -22,12 +23,12 @@ from shapescript.runtime.jsonl import JsonLinesSink
 from shapescript.runtime.mode import Eval, Train
 from shapescript.runtime.model import Model, initialise
 from shapescript.runtime.npz import find_data_file, load_npz
-from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.optimiser import OPTIMISERS, Optimiser
 from shapescript.runtime.sinks import LogSink
 
 ScalarName = Literal["int", "float", "bool", "str"]
 SCALAR_NAMES: dict[Element, ScalarName] = {Element.I64: "int", Element.F32: "float", Element.F64: "float", Element.BOOL: "bool"}
-ERRORS: dict[str, type[ShapeScriptError]] = {"R1003": ArgumentError, "R1004": ArgumentError, "R1101": DataError, "R1102": DataError}
+ERRORS: dict[str, type[ShapeScriptError]] = {"R1003": ArgumentError, "R1004": ArgumentError, **dict.fromkeys(("R1101", "R1102", "R1107"), DataError)}
 
 
 class Watcher(Protocol):
@@ -58,6 +59,8 @@ class ProgramHost:
             "save": self._save,
             "load": self._load,
             "print": self._print,
+            **TextHost(layouts, folder).handlers,
+            "groups": lambda op, operands: (str(self._layout_of(op.operands[0].type).groups),),
         }
 
     def perform(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
@@ -142,8 +145,8 @@ class ProgramHost:
         match kind:
             case ModelType():
                 return Model(self.layouts.layout(kind), value)
-            case OptimiserType(_, model):
-                return optimiser_copy(self.layouts.layout(model), value)
+            case OptimiserType(name, model):
+                return optimiser_copy(name, self.layouts.layout(model), value)
             case DatasetType() | OrderedType():
                 return value.dataset
             case TensorType(_, axes) if axes:
@@ -154,8 +157,8 @@ class ProgramHost:
         match kind:
             case ModelType():
                 return restore.ModelType(self.layouts.layout(kind))
-            case OptimiserType(_, model):
-                return restore.AdamWType(self.layouts.layout(model))
+            case OptimiserType(name, model):
+                return restore.OptimiserType(OPTIMISERS[name], self.layouts.layout(model))
             case TensorType(element, axes) if axes:
                 return restore.TensorType(element.value, tuple(str(size) for size in axes), tuple(known_size(size) for size in axes))
             case TensorType(element, _):
@@ -166,7 +169,7 @@ class ProgramHost:
 def _to_engine(kind: Type, value: Any) -> Any:
     if isinstance(value, Model):
         return value.buffer
-    if isinstance(value, AdamW):
+    if isinstance(value, Optimiser):
         return optimiser_state(value)
     if kind == TensorType(Element.F32):
         return float(np.float32(value))

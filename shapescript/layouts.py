@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from shapescript.compiler.check import types as check
 from shapescript.compiler.ir.sizes import Size, fresh, of
+from shapescript.compiler.ir.starts import StartRule, evaluate_number
 from shapescript.compiler.ir.types import (
     DatasetType,
     LeafType,
     ModelType,
     OrderedType,
-    StartRule,
     TensorType,
-    evaluate_number,
     sorted_leaves,
 )
 from shapescript.compiler.ir.types import RecordType as IrRecord
+from shapescript.runtime.groups import Treatment
 from shapescript.runtime.layout import Layout, Leaf, Start
 from shapescript.runtime.record import Field, RecordType
 
@@ -33,7 +35,8 @@ class Layouts:
         """All sizes of the model must be known; axes are named as their sizes are written."""
         found = self._layouts.get(model)
         if found is None:
-            found = self._layouts.setdefault(model, Layout(model.name, [_leaf(leaf) for leaf in sorted_leaves(model)]))
+            dims = [known_size(size) for size in model.arguments]
+            found = self._layouts.setdefault(model, Layout(model.name, [_leaf(leaf) for leaf in sorted_leaves(model)], dims))
             self._models.setdefault(found, model)
         return found
 
@@ -69,7 +72,9 @@ def known_size(size: Size) -> int:
 
 
 def _leaf(leaf: LeafType) -> Leaf:
-    return Leaf(leaf.name, _axes(leaf.type), _shape(leaf.type), leaf.type.element.value, "parameter", _start(leaf.start))
+    treated = Treatment(leaf.treatment.decay, leaf.treatment.rate, leaf.treatment.frozen)
+    kind: Literal["parameter", "buffer"] = "buffer" if leaf.is_buffer else "parameter"
+    return Leaf(leaf.name, _axes(leaf.type), _shape(leaf.type), leaf.type.element.value, kind, _start(leaf.start), treated)
 
 
 def _axes(kind: TensorType) -> tuple[str, ...]:

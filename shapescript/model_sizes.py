@@ -37,6 +37,8 @@ class ModelRule:
             raise ArgumentError("R1004", f"{self.name}: expected a model {self.model}, got {layout.model_name}")
         found = Sizes()
         try:
+            for size, dim in zip(self.model.arguments, layout.dims, strict=False):
+                _unify(str(size), size, dim, found)
             for where, size, value in _pairs(self.model, layout.tree, layout, ""):
                 _unify(f"{self.name}.{where}", size, value, found)
             found.close()
@@ -46,10 +48,13 @@ class ModelRule:
         wanted = self.layouts.layout(exact)
         if [(leaf.name, leaf.shape, leaf.dtype) for leaf in wanted] != [(leaf.name, leaf.shape, leaf.dtype) for leaf in layout]:
             raise self._other_dims(layout, wanted)
+        if layout.dims and layout.dims != wanted.dims:
+            raise self._other_dims(layout)
         return found.values
 
     def _other_dims(self, layout: Layout, wanted: Layout | None = None) -> ArgumentError:
-        text = f"{self.name}: expected a model {self.model}, got a {layout.model_name} of other dims"
+        shown = f"{layout.model_name}[{', '.join(map(str, layout.dims))}]" if layout.dims else f"a {layout.model_name} of other dims"
+        text = f"{self.name}: expected a model {self.model}, got {shown}"
         for leaf in wanted or ():
             if leaf.name not in layout:
                 return ArgumentError("R1002", f"{text}: it has no {leaf.name}")

@@ -10,13 +10,15 @@ from shapescript.handles import DatasetHandle, optimiser_state
 from shapescript.layouts import Layouts
 from shapescript.model_sizes import ModelRule
 from shapescript.rule import Rule
-from shapescript.runtime.dataset import Dataset, Ordered
+from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.mode import Mode
 from shapescript.runtime.model import Model, SubModel
-from shapescript.runtime.optimiser import AdamW
+from shapescript.runtime.optimiser import Optimiser
+from shapescript.runtime.orders import Ordered
 from shapescript.runtime.record import Batch, Field, RecordType
 from shapescript.runtime.sinks import LogSink
+from shapescript.runtime.vocabulary import Vocabulary
 
 
 class ModelArgument(Rule):
@@ -41,15 +43,16 @@ class ModelArgument(Rule):
 
 
 class OptimiserArgument(Rule):
-    __slots__ = ("model",)
+    __slots__ = ("kind", "model")
 
     def __init__(self, name: str, type_: check.Optimiser, layouts: Layouts) -> None:
         super().__init__(name, type_)
+        self.kind = type_.kind
         self.model = ModelRule(name, type_.model, layouts)
 
     def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
-        if not isinstance(value, AdamW):
-            raise self.wrong_type(f"{self.type}, as shapescript.AdamW(model) makes", value)
+        if not isinstance(value, Optimiser) or value.kind.name != self.kind:
+            raise self.wrong_type(f"{self.type}, as shapescript.{self.kind}(model) makes", value)
         sizes.bind_all(self.model.shown(value.layout))
         arguments.append(optimiser_state(value))
 
@@ -101,7 +104,7 @@ class DatasetRule(Rule):
 
 
 class HandleRule(Rule):
-    """`Mode` or `LogSink`."""
+    """`Mode`, `LogSink` or `Vocabulary`."""
 
     __slots__ = ("kind", "wanted")
 
@@ -117,6 +120,7 @@ class HandleRule(Rule):
 
 _HANDLES: dict[check.Handle, tuple[type, str]] = {
     check.MODE: (Mode, "a mode (shapescript.Eval or shapescript.Train(seed=…))"),
+    check.VOCABULARY: (Vocabulary, "a vocabulary (shapescript.Vocabulary(…))"),
     check.SINK: (LogSink, "a log sink (shapescript.MemorySink() or shapescript.jsonl(…))"),
 }
 

@@ -1,4 +1,4 @@
-"""The rule of every kind of parameter. Only models and optimisers can be `mut`: the checker sees to that."""
+"""The rule of every kind of parameter. Only models, optimisers and tensors can be `mut`: the checker sees to that."""
 
 from __future__ import annotations
 
@@ -57,6 +57,27 @@ class ArrayRule(Rule):
         return f"{self.name}: {self.type} has shape {shape_text(np.shape(value))}"
 
 
+class ChangedArrayRule(ArrayRule):
+    """A tensor with axes that the call changes: the caller's own array, so nothing is copied."""
+
+    __slots__ = ()
+
+    def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
+        if not isinstance(value, ndarray) or isinstance(value, np.ma.MaskedArray):
+            raise self.wrong_type("a NumPy array, which the call changes in place", value)
+        array = self._converted(value)
+        if not array.flags.writeable:
+            raise ArgumentError("R1006", f"{self.name}: the array is read-only, and the call changes it; give it a copy: array.copy()")
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            mend = "give it numpy.ascontiguousarray(array), and copy back"
+            raise ArgumentError("R1006", f"{self.name}: the array doesn't lie in one piece, and the call changes it in place; {mend}")
+        if self.is_bool:
+            np.not_equal(array.view(np.uint8), 0, out=array)  # a view of bytes may hold others than 0 and 1
+        collapsed = self.shape.collapsed(array.shape, sizes)
+        self.shape.bind(collapsed, sizes)
+        arguments.append(array.reshape(collapsed))
+
+
 class NumberRule(Rule):
     """A host scalar or a tensor without axes."""
 
@@ -97,6 +118,10 @@ def rule_for(parameter: SignatureParameter, layouts: Layouts) -> Rule:
     """Raises ArgumentError R1004 for a type that no Python value stands for."""
     name = parameter.name
     match parameter.type:
+        case check.Tensor() as kind if parameter.mutable and kind.axes:
+            return ChangedArrayRule(name, kind)
+        case check.Tensor() if parameter.mutable:
+            raise ArgumentError("R1004", f"{name}: a `mut` number can't be given from Python, where numbers don't change")
         case check.Tensor() | check.Scalar() as kind:
             return tensor_rule(name, kind)
         case check.Model() as model:

@@ -28,9 +28,9 @@ def giver_for(type_: check.Type, layouts: Layouts) -> Give:
         case check.Model(model):
             models = _Concrete(model, layouts)
             return lambda values, sizes: Model(models.layout(sizes), next(values))
-        case check.Optimiser(_, model):
+        case check.Optimiser(kind, model):
             models = _Concrete(model, layouts)
-            return lambda values, sizes: optimiser_copy(models.layout(sizes), next(values))
+            return lambda values, sizes: optimiser_copy(kind, models.layout(sizes), next(values))
         case check.Batch(record, axis):
             made = layouts.declared_record(record)
             fields = [(name, _tensor(check.batched(field, axis))) for name, field in record.fields]

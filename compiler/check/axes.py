@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shapescript.compiler.check.report import Report, Reported, did_you_mean, nearest
@@ -39,7 +40,19 @@ def is_dim_name(name: str) -> bool:
 
 def axis_variables(size: Size) -> list[sizes.Symbol]:
     """The symbols of a size that only a run knows: neither dims nor dim parameters, whose sizes are known when code is made."""
-    return [symbol for symbol in size.symbols() if symbol.value is None and symbol.quotient is None and not is_dim_name(symbol.name)]
+    return [symbol for symbol in size.symbols() if symbol.value is None and symbol.quotient is None and not _is_dim(symbol)]
+
+
+def _is_dim(symbol: sizes.Symbol) -> bool:
+    """Whether it is a dim or dim parameter; the length of a slice `D[i..j]` is none."""
+    return is_dim_name(symbol.name) and symbol.name.isidentifier()
+
+
+def places_called(axes: Sequence[Axis], text: str) -> list[int]:
+    """The axes that a name stands for: those of that name, a group by its parts, leading axes `..s` by `s`; where there is none, slices of
+    an axis of the name whose length a run decides, `n[i..j]`."""
+    named = [place for place, axis in enumerate(axes) if text in (axis.name, axis.name.strip("()")) or axis.name == f"..{text}"]
+    return named or [place for place, axis in enumerate(axes) if axis.name.startswith(f"{text}[")]
 
 
 @dataclass
@@ -72,8 +85,6 @@ class AxisContext:
                 return group(tuple(self.axis(part) for part in parts))
             case tree.LeadingAxes(span, name):
                 return self.leading(name.text, span)
-            case tree.AxisArithmetic(span, "//", _, _):
-                self.report.not_built("`//` in an axis", span)
             case tree.AxisArithmetic(span, operator, left, right):
                 return single(self.arithmetic(operator, self.axis(left).size, self.axis(right).size, span))
             case tree.Applied(span, name, None):
@@ -167,7 +178,7 @@ MOST_PRODUCTS, MOST_FACTORS = 1024, 64  # of a size, multiplied out: more is no 
 
 
 def combine(operator: str, left: Size, right: Size, span: Span, report: Report) -> Size:
-    """Exact arithmetic of sizes: E0501 for a remainder, E0503 for what is no size."""
+    """Arithmetic of sizes: E0501 for a remainder or a division by 0, E0503 for what is no size."""
     products = len(left.terms) * len(right.terms) if operator == "*" else 0
     degree = max((len(monomial) for size in (left, right) for monomial, _ in size.terms), default=0)
     if products > MOST_PRODUCTS or degree > MOST_FACTORS:
@@ -180,12 +191,14 @@ def combine(operator: str, left: Size, right: Size, span: Span, report: Report) 
                 result = left - right
             case "*":
                 result = left * right
+            case "//":
+                result = left // right
             case _:
                 result = left / right
     except InexactDivision as error:
         report.fail("E0501", f"{left} / {right} leaves a remainder: {error.numerator} is not a multiple of {error.denominator}", span)
     except ZeroDivisionError:
-        report.fail("E0501", f"{left} / {right} divides by zero", span)
+        report.fail("E0501", f"{left} {operator} {right} divides by zero", span)
     check_range(result, span, report)
     return result
 

@@ -9,6 +9,7 @@ from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import accepts, agree, shown
 from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.check.report import Report
+from shapescript.compiler.check.type_names import default_size
 from shapescript.compiler.check.types import Axis, Type, group, single
 from shapescript.compiler.check.wording import order_hint, size_note
 from shapescript.compiler.diagnostics.model import Label, Span
@@ -23,7 +24,7 @@ def fits(parameter: Type, argument: Type) -> bool:
             leading = any(axis.leading for axis in axes)
             return element == found and (len(others) >= len(axes) - 1 if leading else len(axes) == len(others))
         case types.Tensor(element, ()), types.Scalar(name):
-            return element.is_float and name in ("int", "float")
+            return name in {"i64": ("int",), "bool": ("bool",)}.get(element.value, ("int", "float"))
         case types.Scalar("float"), types.Scalar(name):
             return name in ("int", "float")
         case types.Scalar("float"), types.Tensor(element, ()):
@@ -66,7 +67,7 @@ class Equation:
 
 @dataclass
 class Binding:
-    """What a call's signature symbols are at the call. `sources` says which argument bound each."""
+    """What a call's signature symbols are at the call. `sources` says what bound each."""
 
     signature: Signature
     report: Report
@@ -83,13 +84,18 @@ class Binding:
         """Bind the parameter's symbols by one argument; what doesn't agree is reported at the argument."""
         self._type(parameter.type, argument, parameter, span)
 
+    def give(self, symbol: Symbol, axis: Axis) -> None:
+        """A dim that stands in brackets at the call."""
+        self.axes[symbol] = axis
+        self.sources[symbol] = "the brackets"
+
     def finish(self) -> None:
-        """Solve what one argument alone left open, such as n*m, once all have been seen."""
+        """Solve what one argument alone left open, such as n*m, once all have been seen; dims that none binds take their defaults."""
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             for equation in waiting:
                 self._solve(equation)
-            if len(self._waiting) == len(waiting):
+            if len(self._waiting) == len(waiting) and not self._take_defaults():
                 equation = waiting[0]
                 open_names = " and ".join(symbol.name for symbol in self._free(equation.wanted))
                 self.report.fail(
@@ -100,6 +106,17 @@ class Binding:
                     [Label(equation.parameter.span, "declared here")],
                     help="a parameter in whose type it is an axis of its own says it",
                 )
+        self._take_defaults()
+
+    def _take_defaults(self) -> bool:
+        """Whether there were any."""
+        found = False
+        for symbol, default in self.signature.defaults.items():
+            if symbol not in self.axes:
+                self.axes[symbol] = single(default_size(default, symbol, self.sizes, self.span, self.report))
+                self.sources[symbol] = "its default"
+                found = True
+        return found
 
     def _type(self, wanted: Type, found: Type, parameter: SignatureParameter, span: Span) -> None:
         match wanted, found:
@@ -134,7 +151,7 @@ class Binding:
         symbol = next(iter(wanted.size.symbols()))
         whole = Axis(shown(found), product(axis.size for axis in found), found, leading=True)
         bound = self.axes.setdefault(symbol, whole)
-        self.sources.setdefault(symbol, parameter.name)
+        self.sources.setdefault(symbol, f"`{parameter.name}`")
         if not agree(bound, whole):
             self._disagree(Equation(wanted, whole, parameter, span), bound)
 
@@ -161,13 +178,13 @@ class Binding:
 
     def _bind(self, symbol: Symbol, axis: Axis, equation: Equation) -> None:
         self.axes[symbol] = axis
-        self.sources[symbol] = equation.parameter.name
+        self.sources[symbol] = f"`{equation.parameter.name}`"
 
     def _disagree(self, equation: Equation, here: Axis) -> None:
         wanted, found, parameter = equation.wanted, equation.found, equation.parameter
         source = next((self.sources[symbol] for symbol in wanted.size.symbols() if symbol in self.sources), None)
         note = size_note(here, found)
-        text = f"axis {wanted} is {here} from `{source}`, but {found} here{note}"
+        text = f"axis {wanted} is {here} from {source}, but {found} here{note}"
         if source is None:
             whole = f"wanted {shown(equation.all_wanted)}, found {shown(equation.all_found)}"
             text = f"axis {wanted} is wanted where {found} stands{note}; {whole}"
@@ -186,6 +203,10 @@ class Binding:
             return self.axes.get(symbols[0], axis)
         if axis.parts:
             return group(tuple(self.axis(part) for part in axis.parts))
+        by_dims = axis.size.substitute({symbol: size for symbol, size in self.sizes.items() if symbol in self.signature.dims})
+        alone = next((symbol for symbol in self.signature.axes if by_dims == of(symbol)), None)
+        if alone is not None:  # with these dims the arithmetic is the axis itself, whatever its size: a padding of 1 for a window of 3
+            return self.axes.get(alone, axis)
         return single(axis.size.substitute(self.sizes))
 
     def result(self, type_: Type) -> Type:

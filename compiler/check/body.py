@@ -25,7 +25,7 @@ from shapescript.compiler.check.types import Tensor, Type
 from shapescript.compiler.check.wording import mend, mismatch, size_note, wanted_and_found
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.nodes import Value
-from shapescript.compiler.ir.sizes import of
+from shapescript.compiler.ir.sizes import Size, Symbol, of
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ir.types import Type as IRType
 from shapescript.compiler.ops.build import Builder
@@ -43,7 +43,12 @@ def _unset(node: tree.Expression) -> Typed:
 
 @dataclass(eq=False)
 class Body:
-    """The state of one function's check. `paths` counts the ways to its end, each of which is code of its own."""
+    """The state of one function's check. `paths` counts the ways to its end, each of which is code of its own.
+
+    `numbers` are host ints that a run decides, and the symbols that stand for them where places are compared (positions.py); `ranges` says
+    between which sizes a loop's variable lies, and has None for every other number. `made` are the symbols of sizes that the innermost
+    block binds.
+    """
 
     report: Report
     scope: ModuleScope
@@ -55,23 +60,28 @@ class Body:
     depth: int = 0
     paths: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
-    in_gradient: bool = False
+    numbers: dict[object, Symbol] = field(default_factory=dict)
+    ranges: dict[Symbol, tuple[Size, Size] | None] = field(default_factory=dict)
+    made: set[Symbol] = field(default_factory=set)
     built_in: Collection[str] = ()
     evaluate: Callable[[tree.Expression], Typed] = field(default=_unset)
 
     @contextmanager
     def region(self) -> Iterator[Builder]:
-        """Collect operations of a nested block; bindings made inside end with it. E0112 where it is nested too deeply."""
+        """Collect operations of a nested block; bindings made inside end with it, and so do new names of axes that have a size in it
+        alone. E0112 where it is nested too deeply."""
         if self.depth == MOST_NESTED:
             span = self.builder.span or self.info.declaration.span
             self.report.fail("E0112", f"loops and conditions are nested more than {MOST_NESTED} levels deep here", span)
-        builder, environment = self.builder, self.environment
-        self.builder, self.environment = Builder(builder.span), environment.inner()
+        builder, environment, made = self.builder, self.environment, self.made
+        self.builder, self.environment, self.made = Builder(builder.span), environment.inner(), set()
         self.depth += 1
         try:
             yield self.builder
         finally:
-            self.builder, self.environment = builder, environment
+            for name in [name for name, axis in self.context.aliases.items() if not self.made.isdisjoint(axis.size.symbols())]:
+                del self.context.aliases[name]
+            self.builder, self.environment, self.made = builder, environment, made
             self.depth -= 1
 
     # ---- values
@@ -140,6 +150,8 @@ class Body:
                 return Typed(wanted, typed.values)
             case Tensor(element, ()), types.Scalar("int" | "float") if element.is_float:
                 return Typed(wanted, (self.host_number(typed, element),))
+            case (Tensor(Element.I64, ()), types.Scalar("int")) | (Tensor(Element.BOOL, ()), types.Scalar("bool")):
+                return Typed(wanted, typed.values)
             case Tensor(element, axes), Tensor(found, others) if element == found and len(axes) == len(others):
                 for one, other in zip(axes, others, strict=True):
                     if not accepts(one, other):

@@ -11,13 +11,18 @@ from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.types import Element
 
 
-def _softmax(site: Site) -> Typed:
-    found = site.arguments(("x",), ("over",))
-    operand, kind = site.tensor(found["x"])
-    places = site.axes_over(found.get("over"), kind)
-    if len(places) != 1:
-        site.fail("E0407", "`softmax` is over one axis")
-    return Typed(kind, (site.body.builder.op("softmax", operand.value, positions=places),))
+def _along_axis(op: str) -> Handler:
+    """`softmax(x, over=n)`, `log_softmax(x, over=n)`: along one axis."""
+
+    def handler(site: Site) -> Typed:
+        found = site.arguments(("x",), ("over",))
+        operand, kind = site.tensor(found["x"])
+        places = site.axes_over(found.get("over"), kind)
+        if len(places) != 1:
+            site.fail("E0407", f"`{op}` is over one axis")
+        return Typed(kind, (site.body.builder.op(op, operand.value, positions=places),))
+
+    return handler
 
 
 def _with_labels(site: Site) -> tuple[Value, Value, tuple[types.Axis, ...]]:
@@ -84,7 +89,8 @@ def _stop_gradient(site: Site) -> Typed:
 
 
 HANDLERS: dict[str, Handler] = {
-    "softmax": _softmax,
+    "softmax": _along_axis("softmax"),
+    "log_softmax": _along_axis("log_softmax"),
     "cross_entropy": _cross_entropy,
     "accuracy": _accuracy,
     "dropout": _dropout,

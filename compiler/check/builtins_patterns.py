@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from shapescript.compiler.check import patterns
+from shapescript.compiler.check.body import Body
+from shapescript.compiler.check.einsum import einsum
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.site import Handler, Site
 from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.check.types import Tensor
+from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.sizes import Size, number, of
 from shapescript.compiler.syntax import tree
 
+EXAMPLES = {
+    "rearrange": "x: b n -> n b",
+    "einsum": "x, w: b n, n m -> b m",
+    "split": "x: b (3 n) -> b n",
+    "repeat": "x: b -> b r, r=3",
+}
+
 
 def _pattern_call(site: Site) -> tuple[list[tree.Argument], dict[str, Size]]:
-    if site.node.pattern is None:
-        site.fail("E0407", f"`{site.name}` needs a pattern, such as `{site.name}(x: b n -> n b)`")
-    opened = {
-        part.name
-        for operand in site.node.pattern.inputs
-        for group in operand.axes
-        if isinstance(group, tree.AxisGroup)
-        for part in group.axes
-        if isinstance(part, tree.AxisName)
-    }
+    if site.node.pattern is None or site.items is not None:
+        site.fail("E0407", f"`{site.name}` takes a pattern: `{site.name}({EXAMPLES[site.name]})`")
+    lists = site.node.pattern.inputs
+    groups = [part for operand in lists for group in operand.axes if isinstance(group, tree.AxisGroup) for part in group.axes]
+    new = patterns.single_axes(site.node.pattern.output) if site.name == "repeat" else ()
+    opened = {part.name for part in (*groups, *new) if isinstance(part, tree.AxisName)}
     operands: list[tree.Argument] = []
     given: dict[str, Size] = {}
     for argument in site.node.arguments:
@@ -30,7 +38,7 @@ def _pattern_call(site: Site) -> tuple[list[tree.Argument], dict[str, Size]]:
         if argument.name is None:
             operands.append(argument)
         elif argument.name.text not in opened:
-            text = f"the pattern opens no group with a factor `{argument.name}`"
+            text = f"the pattern has no factor `{argument.name}` whose size could be given"
             site.fail("E0311", text, argument.name.span, did_you_mean(argument.name.text, opened))
         else:
             given[argument.name.text] = _given_size(site, argument)
@@ -52,22 +60,32 @@ def _given_size(site: Site, argument: tree.Argument) -> Size:
     site.fail("E0409", "a factor is given as a number, a dim or an axis", node.span)
 
 
-def _rearrange(site: Site) -> Typed:
-    operands, given = _pattern_call(site)
-    assert site.node.pattern is not None
-    if len(operands) != 1:
-        site.fail("E0302", f"`rearrange` takes one operand, found {len(operands)}")
-    typed = site.evaluate(operands[0])
-    if not isinstance(typed.type, Tensor):
-        site.fail("E0301", f"`rearrange` takes a tensor, found {typed.type}", operands[0].value.span)
-    return patterns.rearrange(site.body, typed, site.node.pattern, given, operands[0].value.span)
+def _of_one(rule: Callable[[Body, Typed, tree.Pattern, Mapping[str, Size], Span], Typed]) -> Handler:
+    def handler(site: Site) -> Typed:
+        operands, given = _pattern_call(site)
+        assert site.node.pattern is not None
+        if len(operands) != 1:
+            site.fail("E0302", f"`{site.name}` takes one operand, found {len(operands)}")
+        typed = site.evaluate(operands[0])
+        if not isinstance(typed.type, Tensor):
+            site.fail("E0301", f"`{site.name}` takes a tensor, found {typed.type}", operands[0].value.span)
+        return rule(site.body, typed, site.node.pattern, given, operands[0].value.span)
+
+    return handler
 
 
 def _einsum(site: Site) -> Typed:
     operands, given = _pattern_call(site)
     assert site.node.pattern is not None
     typed = [site.tensor(operand)[0] for operand in operands]
-    return patterns.einsum(site.body, typed, site.node.pattern, given, [operand.value.span for operand in operands])
+    if not typed:
+        site.fail("E0302", "`einsum` takes an operand or more")
+    return einsum(site.body, typed, site.node.pattern, given, [operand.value.span for operand in operands])
 
 
-HANDLERS: dict[str, Handler] = {"rearrange": _rearrange, "einsum": _einsum}
+HANDLERS: dict[str, Handler] = {
+    "rearrange": _of_one(patterns.rearrange),
+    "split": _of_one(patterns.split),
+    "repeat": _of_one(patterns.repeat),
+    "einsum": _einsum,
+}

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from shapescript.compiler.check import types
+from shapescript.compiler.check import types, vectors
 from shapescript.compiler.check.axes import axis_variables
 from shapescript.compiler.check.binding import Binding, describe, fits
 from shapescript.compiler.check.body import Body
+from shapescript.compiler.check.brackets import Bracketed
 from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
 from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.foreign import INSTEAD
@@ -34,6 +35,9 @@ NOT_CALLED = {
     "bool": "a number is compared: `x != 0`",
     "zeros": "its axes stand in brackets: `zeros[b n]`",
     "ones": "its axes stand in brackets: `ones[b n]`",
+    "arange": "its axis stands in brackets: `arange[n]`",
+    "eye": "its axes stand in brackets: `eye[D]`",
+    "causal": "its axes stand in brackets: `causal[n m]`",
 }
 
 
@@ -48,10 +52,10 @@ def call(body: Body, node: tree.Call) -> Typed:
         callee, items = node.callee.base, node.callee.items
     entity = body.entity(callee)
     match entity:
-        case FunctionEntity(overloads) if node.pattern is None and items is None:
-            return _function(body, overloads, node)
+        case FunctionEntity(overloads) if node.pattern is None:
+            return _function(body, overloads, node, items)
         case FunctionEntity():
-            body.report.fail("E0306", f"`{callee.span.text}` takes neither a pattern nor brackets", node.span)
+            body.report.fail("E0306", f"`{callee.span.text}` takes no pattern", node.span)
         case RecordEntity(record) if items is None:
             return _record(body, record, node)
         case ModelEntity():
@@ -71,7 +75,8 @@ def call(body: Body, node: tree.Call) -> Typed:
         known = [*body.scope.entities, *known_functions(body)]
         hint = INSTEAD.get(callee.name) or did_you_mean(callee.name, known)
         body.report.fail("E0201", f"no function `{callee.name}`", callee.span, help=hint)
-    return BUILTINS[callee.name](Site(body, callee.name, node, items))
+    site = Site(body, callee.name, node, items)
+    return vectors.applied(site) or BUILTINS[callee.name](site)
 
 
 def _not_callable(body: Body, callee: tree.Expression) -> NoReturn:
@@ -103,7 +108,7 @@ class _Argument:
     place: Place | None
 
 
-def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call) -> Typed:
+def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call, items: tuple[tree.Item, ...] | None) -> Typed:
     arguments = [_evaluated(body, argument) for argument in node.arguments]
     if any(next(mut_names(argument.node.value), None) for argument in arguments):  # a call among the arguments may have changed them
         arguments = [replace(a, typed=body.evaluate(a.node.value)) if a.place else a for a in arguments]
@@ -123,8 +128,7 @@ def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call) 
     instance = _instance(body, info, matched, node) if info.signature.types else info
     reached = info if body.info.signature.types else instance  # a generic body, checked by itself, calls the generic function as such
     body.calls.append((reached.signature.key, node.span))
-    info = instance
-    return _emit(body, info.signature, matched, node)
+    return _emit(body, instance.signature, matched, node, items)
 
 
 def _takes(signature: Signature, parameter: SignatureParameter, argument: _Argument) -> bool:
@@ -230,9 +234,11 @@ def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
     return f"wants {wrong.type} for `{wrong.name}`"
 
 
-def _emit(body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call) -> Typed:
+def _emit(
+    body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None
+) -> Typed:
     try:
-        return _bound(body, signature, matched, node)
+        return _bound(body, signature, matched, node, items)
     except (InexactDivision, ZeroDivisionError) as error:
         reason = str(error) if isinstance(error, InexactDivision) else "a size is divided by 0"
         body.report.fail(
@@ -240,8 +246,12 @@ def _emit(body: Body, signature: Signature, matched: list[_Argument | None], nod
         )
 
 
-def _bound(body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call) -> Typed:
+def _bound(
+    body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None
+) -> Typed:
     binding = Binding(signature, body.report, node.span)
+    if items is not None:
+        _give_dims(body, binding, items)
     for parameter, argument in zip(signature.parameters, matched, strict=True):
         if argument is not None:
             _check_mut(body, signature, parameter, argument)
@@ -254,6 +264,7 @@ def _bound(body: Body, signature: Signature, matched: list[_Argument | None], no
                 f"the dim {symbol} of `{signature.name}` is bound by no argument",
                 node.span,
                 [Label(signature.span, "declared here")],
+                help=f"give it in brackets: `{signature.name}[{symbol}=...](...)`",
             )
         for variable in axis_variables(binding.axes[symbol].size):
             body.report.fail(
@@ -273,10 +284,22 @@ def _bound(body: Body, signature: Signature, matched: list[_Argument | None], no
     values = body.builder.emit("call", *operands, callee=signature.key, sizes=tuple(sizes.items()), types=tuple(kinds))
     for (_, argument), value in zip(changed, values[len(results) :], strict=True):
         assert argument.place is not None
-        assign(body, argument.place, Typed(argument.typed.type, (value,)))
+        (own,) = types.lower(argument.typed.type)
+        assign(body, argument.place, Typed(argument.typed.type, (body.reshaped(value, own),)))
     result = binding.result(signature.result)
     shaped = tuple(body.reshaped(value, kind) for value, kind in zip(values[: len(results)], types.lower(result), strict=True))
     return Typed(result, shaped)
+
+
+def _give_dims(body: Body, binding: Binding, items: tuple[tree.Item, ...]) -> None:
+    """What stands in brackets behind the function's name: dims, which arguments then agree with."""
+    signature = binding.signature
+    names = [symbol.name for symbol in signature.dims]
+    given = Bracketed(f"`{signature.name}`", names, frozenset(names), signature.span).given(items, binding.span, body.report)
+    reader = TypeReader(body.context, body.report)
+    for symbol in signature.dims:
+        if symbol.name in given:
+            binding.give(symbol, types.single(reader.size_argument(given[symbol.name])))
 
 
 def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, argument: _Argument) -> None:
@@ -293,6 +316,9 @@ def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, 
         body.report.fail(
             "E0604", f"`{signature.name}` doesn't change `{parameter.name}`: `mut` doesn't stand here", argument.node.span, label
         )
+    if parameter.mutable and isinstance(parameter.type, types.Tensor) and not isinstance(argument.typed.type, types.Tensor):
+        text = f"`{signature.name}` changes its `{parameter.name}: {parameter.type}`, and a {argument.typed.type} isn't one"
+        body.report.fail("E0301", text, argument.node.span, label, help="bind a tensor: `mut x = f32(...)`")
 
 
 def _operands(body: Body, parameter: SignatureParameter, argument: _Argument | None, binding: Binding) -> list[Value]:

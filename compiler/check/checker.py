@@ -47,6 +47,7 @@ def _program(path: str, main: ModuleScope | None, modules: Modules, dims: Mappin
     report = modules.report
     infos: list[FunctionInfo] = []
     for scope in modules.in_order:
+        scope.data_folder = Path(path).absolute().parent
         for importer, target, name in modules.names:
             if importer is scope:
                 _bind_import(importer, target, name, report)

@@ -10,7 +10,8 @@ import math
 from shapescript.compiler.check.axes import AxisContext
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, ConstEntity, DimEntity, ModuleEntity, ModuleScope
-from shapescript.compiler.ir.types import HostNumber, StartRule
+from shapescript.compiler.check.text_sizes import SIZES, WHAT, size_of
+from shapescript.compiler.ir.starts import HostNumber, StartRule, constant_start
 from shapescript.compiler.syntax import tree
 
 Constant = int | float | bool | str
@@ -41,10 +42,26 @@ class ConstantEvaluator:
                 if number < 0:
                     self.report.fail("E0502", f"the square root of {number}", node.span)
                 return math.sqrt(number)
+            case tree.Call(_, tree.Name(_, name), arguments, None) if name in SIZES and name not in self.scope.entities:
+                return self._text_size(name, arguments, node)
         what = (
             "a dim is made of whole numbers and other dims" if self.exact else "a constant is made of literals, consts, dims and arithmetic"
         )
         self.report.fail("E0502", what, node.span)
+
+    def _text_size(self, name: str, arguments: tuple[tree.Argument, ...], node: tree.Expression) -> int:
+        match arguments:
+            case (tree.Argument(_, None, argument, False),):
+                path = self.value(argument)
+            case _:
+                self.report.fail("E0302", f'`{name}` takes the path of a text: {name}("input.txt")', node.span)
+        if not isinstance(path, str):
+            self.report.fail("E0301", f"`{name}` takes the path of a text, a string", argument.span)
+        try:
+            return size_of(name, path, self.scope.data_folder)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self.report.fail("E0506", f"can't count the {WHAT[name]} of {path}: {reason}", argument.span)
 
     def _named(self, scope: ModuleScope, name: str, node: tree.Expression) -> Constant:
         entity = scope.seen_from(self.scope, name)
@@ -119,17 +136,21 @@ def _power(base: int | float, count: int) -> int | float:
 
 
 def initialiser(node: tree.Expression, scope: ModuleScope, context: AxisContext, report: Report) -> StartRule:
-    """`zeros`, `ones`, `uniform(a, b)`, `normal(mean, deviation)`; the numbers may use the model's dims."""
+    """`zeros`, `ones`, a number, `uniform(a, b)`, `normal(mean, deviation)`; the numbers may use the model's dims."""
     match node:
         case tree.Name(_, "zeros"):
-            return StartRule("constant", (HostNumber("number", (), 0.0),))
+            return constant_start(0.0)
         case tree.Name(_, "ones"):
-            return StartRule("constant", (HostNumber("number", (), 1.0),))
+            return constant_start(1.0)
         case tree.Call(_, tree.Name(_, ("uniform" | "normal") as kind), arguments, None):
             if len(arguments) != 2 or any(argument.name or argument.is_mut for argument in arguments):
                 report.fail("E0302", f"{kind} takes two numbers", node.span)
             return StartRule(kind, tuple(_host_number(argument.value, scope, context, report) for argument in arguments))
-    report.fail("E0301", "an initialiser is zeros, ones, uniform(low, high) or normal(mean, deviation)", node.span)
+        case tree.Name(_, name) if name not in context.names and name not in scope.entities:
+            pass
+        case tree.IntLiteral() | tree.FloatLiteral() | tree.Unary() | tree.Binary() | tree.Name() | tree.Attribute():
+            return StartRule("constant", (_host_number(node, scope, context, report),))
+    report.fail("E0301", "an initialiser is zeros, ones, a number, uniform(low, high) or normal(mean, deviation)", node.span)
 
 
 def _host_number(node: tree.Expression, scope: ModuleScope, context: AxisContext, report: Report) -> HostNumber:

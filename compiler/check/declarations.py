@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext
-from shapescript.compiler.check.constants import ConstantEvaluator, initialiser
+from shapescript.compiler.check.constants import ConstantEvaluator
+from shapescript.compiler.check.groups import GroupReader
+from shapescript.compiler.check.members import MemberReader
 from shapescript.compiler.check.modules import declare
 from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature, SignatureParameter
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
@@ -25,7 +28,7 @@ from shapescript.compiler.check.scope import (
 from shapescript.compiler.check.type_names import MOST_NESTED_MODELS, TypeReader, check_extent
 from shapescript.compiler.diagnostics.model import Label
 from shapescript.compiler.ir import types as ir
-from shapescript.compiler.ir.sizes import LARGEST, Symbol, dim, fresh, of
+from shapescript.compiler.ir.sizes import LARGEST, Size, Symbol, dim, fresh, of
 from shapescript.compiler.syntax import tree
 
 NAMED = tree.DimDeclaration | tree.ConstDeclaration | tree.ModelDeclaration
@@ -165,71 +168,50 @@ class Declarations:
 
     def _model(self, declaration: tree.ModelDeclaration) -> ModelDeclaration:
         context = AxisContext(self.scope, self.report)
-        dims = self._dim_parameters(declaration.generics, context)
+        dims, defaults = self._dim_parameters(declaration.generics, context)
         models = tuple(kind.model for kind in type_parameters(context) if isinstance(kind, types.Model))
         if len(models) != len(context.types):
             self.report.fail("E2305", "a model is made for dims and models, not for data", declaration.generics[0].span)
         reader = TypeReader(context, self.report, self)
         members: dict[str, ir.Member] = {}
-        for treatment in declaration.treatments:
-            self.report.not_built("a group of parameters", treatment.span)
         for member in declaration.members:
-            if isinstance(member, tree.Buffer):
-                self.report.not_built("a buffer", member.span)
             if member.name.text in members:
                 self.report.fail("E0202", f"the model has two members `{member.name}`", member.name.span)
-            members[member.name.text] = self._member(member, reader, context)
+            members[member.name.text] = MemberReader(self.scope, self.report, reader, context).read(member)
         arguments = tuple(of(symbol) for symbol in dims)
         kind = ir.ModelType(declaration.name.text, self.scope.name, arguments, tuple(members.values()), models=models)
         check_extent(kind, declaration.name.span, self.report)
+        if declaration.treatments:
+            groups = GroupReader(self.scope, self.report, kind)
+            kind = replace(kind, groups=tuple(groups.read(treatment) for treatment in declaration.treatments))
         named: dict[str, Symbol | ir.ModelType] = {symbol.name: symbol for symbol in dims}
         named.update((model.name, model) for model in models)
         parameters = tuple(named[generic.name.text] for generic in declaration.generics)
-        return ModelDeclaration(declaration.name.text, kind, parameters, declaration.name.span)
+        return ModelDeclaration(declaration.name.text, kind, parameters, declaration.name.span, defaults)
 
-    def _member(self, member: tree.Member, reader: TypeReader, context: AxisContext) -> ir.Member:
-        kind = reader.read(member.type)
-        if isinstance(kind, types.Model):
-            if member.initialiser is not None:
-                self.report.fail("E0301", "a sub-model has its own initialisers", member.initialiser.span)
-            if member.count is None:
-                return ir.Member(member.name.text, kind.model)
-            return ir.Member(member.name.text, ir.ListType(kind.model, context.axis(member.count).size))
-        if isinstance(kind, types.Scalar):
-            self.report.not_built("a hyperparameter of a model", member.span)
-        if not isinstance(kind, types.Tensor) or not kind.element.is_float:
-            self.report.fail("E0301", f"a parameter is a tensor of floats or a sub-model, not {kind}", member.type.span)
-        if member.count is not None:
-            self.report.not_built("a list of tensors", member.span)
-        if member.initialiser is None:
-            self.report.fail(
-                "E0301",
-                f"the parameter `{member.name}` needs an initialiser",
-                member.span,
-                help="for instance `= zeros` or `= uniform(-0.1, 0.1)`",
-            )
-        (lowered,) = types.lower(kind)
-        assert isinstance(lowered, ir.TensorType)
-        return ir.Member(member.name.text, lowered, initialiser(member.initialiser, self.scope, context, self.report))
-
-    def _dim_parameters(self, generics: tuple[tree.Generic, ...], context: AxisContext) -> tuple[Symbol, ...]:
-        """Enters dim parameters into the context's names, type parameters into its types."""
+    def _dim_parameters(
+        self, generics: tuple[tree.Generic, ...], context: AxisContext
+    ) -> tuple[tuple[Symbol, ...], Mapping[Symbol, Size]]:
+        """Enters dim parameters into the context's names, type parameters into its types. Gives the dims, and their defaults."""
         dims: list[Symbol] = []
+        defaults: dict[Symbol, Size] = {}
         for generic in generics:
             name = generic.name.text
-            if generic.default is not None:
-                self.report.not_built("a dim parameter with a default", generic.span)
             if not name[:1].isupper():
                 self.report.fail("E0502", f"a parameter in brackets begins with an upper-case letter, `{name}` doesn't", generic.span)
             if name in context.names or name in context.types:
                 self.report.fail("E0202", f"`{name}` is declared twice", generic.span)
             if generic.kind is not None:
+                if generic.default is not None:
+                    self.report.fail("E2302", "a dim parameter may have a default, a type parameter has none", generic.default.span)
                 context.types[name] = self._type_parameter(name, generic.kind)
                 continue
             symbol = fresh(name)
+            if generic.default is not None:
+                defaults[symbol] = replace(context, binding=False).axis(generic.default).size
             context.names[name] = types.single(of(symbol))
             dims.append(symbol)
-        return tuple(dims)
+        return tuple(dims), defaults
 
     def _type_parameter(self, name: str, kind: tree.Identifier) -> types.Model | types.Record:
         origin = f"type parameter {fresh(name).number}"  # tells it apart from every other of the name
@@ -264,7 +246,7 @@ class Declarations:
 
     def _function(self, declaration: tree.FunctionDeclaration, number: int) -> FunctionInfo:
         context = AxisContext(self.scope, self.report, binding=True)
-        dims = self._dim_parameters(declaration.generics, context)
+        dims, defaults = self._dim_parameters(declaration.generics, context)
         parameters, result = self._signature(declaration.parameters, declaration.result, context)
         key = f"{self.scope.name}:{declaration.name.text}#{number}"
         variables = tuple(context.variables)
@@ -279,6 +261,7 @@ class Declarations:
             declaration.header,
             tuple(kind.model if isinstance(kind, types.Model) else kind for kind in type_parameters(context)),
             tuple(info.signature for info in required),
+            defaults,
         )
         if required and not signature.types:
             self.report.fail(
@@ -315,7 +298,7 @@ class Declarations:
         kind = reader.read(parameter.type)
         if parameter.is_mut and not isinstance(kind, types.Model | types.Optimiser | types.Tensor | types.Batch | types.Scalar):
             self.report.fail("E0605", f"{kind} can't be `mut`: it is a handle, and what it stands for moves without", parameter.span)
-        if parameter.is_mut and not isinstance(kind, types.Model | types.Optimiser):
+        if parameter.is_mut and not isinstance(kind, types.Model | types.Optimiser | types.Tensor):
             self.report.not_built(f"a `mut` parameter of type {kind}", parameter.span)
         default = None
         if parameter.default is not None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from shapescript.compiler.check import operators, types
+from shapescript.compiler.check import operators, types, vectors
 from shapescript.compiler.check.body import Body
-from shapescript.compiler.check.builtins import BUILTINS, NAMES_AS_VALUES, bracket_value
-from shapescript.compiler.check.calls import call, known_functions
+from shapescript.compiler.check.builtins import BUILTINS, NAMES_AS_VALUES
+from shapescript.compiler.check.builtins_data import count_of
+from shapescript.compiler.check.builtins_making import bracket_value
+from shapescript.compiler.check.calls import NOT_CALLED, call, known_functions
 from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.foreign import INSTEAD
+from shapescript.compiler.check.indexing import taken
+from shapescript.compiler.check.literals import literal
+from shapescript.compiler.check.parts import list_index
+from shapescript.compiler.check.powers import power
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.scope import FunctionEntity, ModelEntity, RecordEntity
 from shapescript.compiler.check.typed import Typed
@@ -33,7 +39,8 @@ def expression(body: Body, node: tree.Expression) -> Typed:
             case tree.Attribute():
                 return _attribute(body, node)
             case tree.Unary(_, "-", operand):
-                return operators.negative(body, node, expression(body, operand))
+                found = expression(body, operand)
+                return vectors.negative(body, node, found) if vectors.is_model(found) else operators.negative(body, node, found)
             case tree.Unary(_, "!", operand):
                 return operators.mask_not(body, node, expression(body, operand))
             case tree.Unary(_, _, operand):
@@ -51,7 +58,7 @@ def expression(body: Body, node: tree.Expression) -> Typed:
                         body.report.not_built(f"a tuple with {part.type}", element.span)
                 return Typed(types.Tuple(tuple(part.type for part in parts)), tuple(value for part in parts for value in part.values))
             case tree.List():
-                body.report.not_built("a tensor written out", node.span)
+                return literal(body, node)
             case tree.Bracket():
                 return _bracket(body, node)
             case tree.Call():
@@ -89,6 +96,8 @@ def _name(body: Body, node: tree.Name, name: str) -> Typed:
     axis = body.context.known(name)
     if axis is not None:
         return Typed(types.INT, (body.builder.size(axis.size),), axis.size.constant())
+    if name in NOT_CALLED:
+        body.report.fail("E0301", f"`{name}` is no value by itself", node.span, help=NOT_CALLED[name])
     if name in known_functions(body):
         body.report.fail("E0301", f"`{name}` is a function: call it", node.span)
     known = [*body.environment, *body.scope.entities, *body.context.names, *body.context.aliases, *known_functions(body)]
@@ -109,10 +118,12 @@ def _attribute(body: Body, node: tree.Attribute) -> Typed:
             return _field(body, base, list(fields), node)
         case types.Dataset() if name == "all" and not base.type.ordered:
             return Typed(types.Batch(base.type.record, base.type.rows), body.builder.emit("dataset_all", base.value))
+        case types.Dataset() if name == "count":
+            return Typed(types.INT, (count_of(body, base, base.type),))
         case types.Optimiser() if name == "step":
             return Typed(types.INT, (body.builder.op("optimiser_step", base.value),))
-    own = {types.Dataset: ["all"], types.Optimiser: ["step"]}.get(type(base.type), [])
-    hint = (did_you_mean(name, own) or INSTEAD.get(name)) if name not in own else "it belongs to the dataset itself, before `shuffle`"
+    own = {types.Dataset: ["all", "count"], types.Optimiser: ["step"]}.get(type(base.type), [])
+    hint = (did_you_mean(name, own) or INSTEAD.get(name)) if name not in own else "it belongs to the dataset itself, not to an order of it"
     body.report.fail("E0303", f"{base.type} has no attribute `{name}`", node.name.span, help=hint)
 
 
@@ -147,8 +158,10 @@ def _field(
 
 def _binary(body: Body, node: tree.Binary) -> Typed:
     left, right = expression(body, node.left), expression(body, node.right)
+    if vectors.is_model(left) or vectors.is_model(right):
+        return vectors.arithmetic(body, node, left, right)
     if node.operator == "**":
-        return operators.power(body, node, left, right)
+        return power(body, node, left, right)
     if node.operator == "@":
         return operators.matrix_product(body, node, left, right)
     if node.operator in ("&", "|"):
@@ -182,23 +195,10 @@ def _bracket(body: Body, node: tree.Bracket) -> Typed:
     if isinstance(base.type, types.ModelList):
         return _list_item(body, base, base.type, node)
     if isinstance(base.type, Tensor):
-        if not all(isinstance(item, tree.At) for item in node.items):
-            axis = base.type.axes[0].name if base.type.axes else "n"
-            body.report.fail("E0406", f"an index names its axis, and {base.type} is indexed without", node.span, help=f"`[{axis}=...]`")
-        body.report.not_built("indexing a tensor by an axis's name", node.span)
+        return taken(body, base, base.type, node)
     body.report.fail("E0301", f"{base.type} can't be indexed", node.span)
 
 
 def _list_item(body: Body, base: Typed, kind: types.ModelList, node: tree.Bracket) -> Typed:
-    index = None
-    match node.items:
-        case (tree.AxisList(_, (tree.AxisName(_, name),)),) if name in body.environment:
-            pass
-        case (tree.AxisList(_, (axis,)),):
-            index = body.context.axis(axis).size.constant()
-    if index is None:
-        body.report.not_built("indexing a list of sub-models by anything but a known number", node.span)
-    count = kind.list.count.constant()
-    if count is not None and index >= count:
-        body.report.fail("E0503", f"the list has {count} sub-models, index {index} is past its end", node.span)
+    index = list_index(body, kind, node)
     return Typed(types.Model(kind.list.element), (body.builder.op("submodel", base.value, path=f"{base.path}.{index}"),))

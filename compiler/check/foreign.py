@@ -6,9 +6,19 @@ SIZE = "an axis's name is its size as a number: `n`"
 AXES = "axes are moved, opened and joined by a pattern: `rearrange(x: b n -> n b)`"
 PRODUCT = "`x @ w`, or `einsum(x, w: b n, n m -> b m)`"
 TRAINING = "`value_and_grad(loss(...), wrt=m)` gives the loss and the gradient, and `update(mut m, mut opt, g, lr=...)` does the step"
+SCHEDULE = "a rate is a function of the step: `lr=schedule.cosine(opt.step, 1e-3, 1000)` with `import shapescript.std.schedule as schedule`"
 LOSS = "a loss is an expression: `mean((p - y) ** 2, over=b)`"
 
+TEXT_SIZE = 'a size that a file decides is declared: `dim Vocabulary = characters("input.txt")`'
+
 INSTEAD: dict[str, str] = {
+    **dict.fromkeys(("characters", "lines", "longest_line"), TEXT_SIZE),
+    **dict.fromkeys(("randn", "randn_like"), "`random_normal[b n](mode)`, with the axes of the tensor"),
+    **dict.fromkeys(("rand", "rand_like"), "`random_uniform[b n](mode)`, with the axes of the tensor"),
+    **dict.fromkeys(("multinomial", "choice", "Categorical"), "`categorical(logits, mode, over=n)` draws an index by its probability"),
+    "open": '`load_text[Window]("input.txt")` and `load_lines[Name]("names.txt")` read texts',
+    "ord": "`encode_one(vocabulary, text)` gives a character's id",
+    "chr": "`decode(vocabulary, ids)` gives the text of ids",
     **dict.fromkeys(("len", "shape", "size", "ndim"), SIZE),
     **dict.fromkeys(("reshape", "view", "transpose", "permute", "swapaxes", "flatten", "squeeze", "unsqueeze", "T"), AXES),
     **dict.fromkeys(("matmul", "mm", "bmm", "dot", "tensordot"), PRODUCT),
@@ -18,14 +28,25 @@ INSTEAD: dict[str, str] = {
     "item": "a `[]` is a number where a float is wanted",
     "parameters": "`AdamW(m)` and `value_and_grad(..., wrt=m)` take the model itself",
     "step": TRAINING,
+    **dict.fromkeys(("SGD", "RMSprop", "Adagrad"), "`Sgd(m, momentum=0.9)`, `Adam(m)` and `AdamW(m)` make optimisers"),
+    **dict.fromkeys(("Lion", "EMA", "AveragedModel"), "`import shapescript.std.optim as optim` has it: `optim.lion(m)`, `optim.average(m)`"),
+    **dict.fromkeys(("StepLR", "CosineAnnealingLR", "OneCycleLR", "lr_scheduler"), SCHEDULE),
     "detach": "`stop_gradient(x)`",
     "no_grad": "only `value_and_grad` makes gradients; elsewhere there are none",
     "to": "`f32(x)`, `f64(x)` and `int(x)` convert",
     "astype": "`f32(x)`, `f64(x)` and `int(x)` convert",
     "float32": "`f32(x)` converts",
     "float64": "`f64(x)` converts",
-    "tensor": "`zeros[b n]` and `ones[b n]` make tensors; data comes from `load_data`",
-    "array": "`zeros[b n]` and `ones[b n]` make tensors; data comes from `load_data`",
+    **dict.fromkeys(
+        ("tensor", "array"), "a small tensor is written out, `[1.0, 2.0]`, and `zeros[b n]` makes one; data comes from `load_data`"
+    ),
+    **dict.fromkeys(("cat", "concatenate", "hstack", "vstack"), "`concat(x, y, over=n)`"),
+    **dict.fromkeys(("narrow", "slice", "select", "take_along_axis"), "places are named: `x[n=0]`, `x[n=a..b]`"),
+    **dict.fromkeys(("chunk", "unbind", "unstack"), "`p, q = split(x: b (2 n) -> b n)`"),
+    **dict.fromkeys(("expand", "tile", "broadcast_to", "repeat_interleave"), "`repeat(x: b n -> b n r, r=3)`"),
+    **dict.fromkeys(("diag", "diagonal"), "`einsum(x: n n -> n)`"),
+    "trace": "`einsum(x: n n ->)`",
+    **dict.fromkeys(("tril", "triu"), "`causal[n m]` says which places may be seen"),
     "full": "a number adapts to a tensor: `0.5 * ones[b n]`",
     "zeros_like": "`zeros[b n]`, with the axes of the tensor",
     "ones_like": "`ones[b n]`, with the axes of the tensor",

@@ -29,8 +29,10 @@ class Opened:
     axes: tuple[Axis, ...]
 
 
-def open_operand(body: Body, operand: Typed, pattern: tree.AxisList, given: Mapping[str, Size], span: Span) -> Opened:
-    """Match the pattern against the operand's axes and open its groups."""
+def open_operand(
+    body: Body, operand: Typed, pattern: tree.AxisList, given: Mapping[str, Size], span: Span, may_repeat: bool = False
+) -> Opened:
+    """Match the pattern against the operand's axes and open its groups. An axis stands twice only where it `may_repeat`."""
     assert isinstance(operand.type, Tensor)
     axes = operand.type.axes
     for node in pattern.axes:
@@ -47,17 +49,15 @@ def open_operand(body: Body, operand: Typed, pattern: tree.AxisList, given: Mapp
     found: list[Axis] = []
     for place, (node, axis) in enumerate(zip(pattern.axes, axes, strict=True)):
         for name, part in _open_axis(body, node, axis, place, operand.type, given, span):
-            if name in names:
-                body.report.fail(
-                    "E0902" if name not in given else "E0407",
-                    f"axis {name} stands twice in one operand's pattern: that is not built yet",
-                    node.span,
-                )
+            if name in names and not may_repeat:
+                text = f"axis {name} stands twice in the operand's pattern"
+                hint = "give one of the two another name; `einsum(x: i i -> i)` takes the places where both are the same"
+                body.report.fail("E0407", text, node.span, help=hint)
             names.append(name)
             found.append(part)
     sizes_here = tuple(axis.size for axis in found)
     value = operand.value
-    if len(found) != len(axes):
+    if sizes_here != tuple(axis.size for axis in axes):
         if product(sizes_here).known() != product(axis.size for axis in axes).known():
             body.report.not_built("opening an axis by a factor that is a sum", pattern.span)
         value = body.builder.op("reshape", value, axes=sizes_here)
@@ -97,7 +97,7 @@ def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: S
             )
     if is_dim_name(name):
         wanted = body.context.named(name, at)
-        if wanted.size == axis.size:
+        if wanted.size == axis.size or _is_number_of(axis, wanted):
             return wanted
         body.report.fail(
             "E0401",
@@ -116,6 +116,11 @@ def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: S
             [Label(span, f"this is {operand}")],
         )
     return known
+
+
+def _is_number_of(axis: Axis, wanted: Axis) -> bool:
+    """Whether the axis is a bare number, the one that a dim is: the pattern then says which dim is meant."""
+    return not any(True for _ in axis.size.symbols()) and axis.size.constant() == wanted.size.constant()
 
 
 def _kind(axis: Axis) -> str:
@@ -178,7 +183,7 @@ def _open_group(
     for part, size in zip(parts, known, strict=True):
         whole = rest if size is None else size
         if isinstance(part, tree.AxisName):
-            opened.append((part.name, _part(body, part, whole)))
+            opened.append((part.name, named_part(body, part, whole)))
         else:
             found = body.context.axis(part)
             opened.append((found.name, found))
@@ -219,7 +224,8 @@ def _quotient(body: Body, whole: Size, part: Size, axis: Axis, node: tree.AxisGr
         body.report.fail("E0501", f"{axis} can't be opened as {node.span.text}: {_counted(whole)} is not a multiple of {part}", node.span)
 
 
-def _part(body: Body, part: tree.AxisName, size: Size) -> Axis:
+def named_part(body: Body, part: tree.AxisName, size: Size) -> Axis:
+    """The axis of a name and a size; a lower-case name that isn't known yet is one from here on."""
     known = body.context.named(part.name, part.span) if is_dim_name(part.name) else body.context.known(part.name)
     if known is None:
         body.context.aliases[part.name] = known = Axis(part.name, size)

@@ -16,19 +16,24 @@ from shapescript.compiler.syntax import tree
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 INTEGER_ONLY = {"//": "floordiv", "%": "mod"}
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-LARGEST_POWER = 64
 
 
 def spread_by_name(body: Body, left: Typed, right: Typed, span: Span, parts: tuple[Span, Span]) -> tuple[Value, Value, tuple[Axis, ...]]:
     """Both operands with the axes of the one that has more: the other's must be a subsequence of them, by name."""
     assert isinstance(left.type, Tensor) and isinstance(right.type, Tensor)
     if len(left.type.axes) >= len(right.type.axes):
-        axes, positions = left.type.axes, _positions(body, right.type.axes, left.type.axes, span, parts)
-        spread = body.builder.broadcast(right.value, tuple(a.size for a in axes), positions)
-        return left.value, spread, _with_groups(axes, right.type.axes, positions)
-    axes, positions = right.type.axes, _positions(body, left.type.axes, right.type.axes, span, parts)
-    spread = body.builder.broadcast(left.value, tuple(a.size for a in axes), positions)
-    return spread, right.value, _with_groups(axes, left.type.axes, positions)
+        axes, positions = lie_along(body, right.type.axes, left.type.axes, span, parts)
+        return left.value, body.builder.broadcast(right.value, tuple(a.size for a in axes), positions), axes
+    axes, positions = lie_along(body, left.type.axes, right.type.axes, span, parts)
+    return body.builder.broadcast(left.value, tuple(a.size for a in axes), positions), right.value, axes
+
+
+def lie_along(
+    body: Body, few: tuple[Axis, ...], many: tuple[Axis, ...], span: Span, parts: tuple[Span, Span]
+) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
+    """The axes of both together, and the places of the few among the many."""
+    positions = _positions(body, few, many, span, parts)
+    return _with_groups(many, few, positions), positions
 
 
 def _with_groups(axes: tuple[Axis, ...], few: tuple[Axis, ...], positions: tuple[int, ...]) -> tuple[Axis, ...]:
@@ -74,8 +79,14 @@ def _no_place(
         f"axis {axis} of {shown(few)} is not in {shown(many)}{note}: nothing is stretched, and there is no outer product by accident",
         span,
         _sides(parts),
-        help=_removal(axis),
+        help=_named_by_dim(axis, many) or _removal(axis),
     )
+
+
+def _named_by_dim(axis: Axis, many: tuple[Axis, ...]) -> str | None:
+    """The mend for a bare number beside a dim of that size: small tensors that are written out have such axes."""
+    same = [other for other in many if not list(axis.size.symbols()) and other.size.constant() == axis.size.constant()]
+    return f"if {axis} is the dim, a pattern says so: `rearrange(x: {same[0]} -> {same[0]})`" if same else None
 
 
 def _removal(axis: Axis) -> str:
@@ -92,13 +103,27 @@ def arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Type
     """`+ - * / // %` by what the operands are; `@`, `**`, `&` and `|` have functions of their own."""
     with body.builder.at(node.span):
         if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
-            if node.operator in INTEGER_ONLY:
-                body.report.fail("E0902", f"`{node.operator}` on tensors is not built yet", node.span)
             value, kind = tensor_pair(body, node.operator, left, right, node.span, (node.left.span, node.right.span))
+            if node.operator in INTEGER_ONLY and kind.element.is_float:
+                body.report.fail("E0902", f"`{node.operator}` on floats is not built yet", node.span, help="`floor(x / y)` rounds down")
             if kind.element is Element.BOOL or (node.operator == "/" and not kind.element.is_float):
                 body.report.fail("E0310", f"`{node.operator}` is not for elements of type {ELEMENT_NAMES[kind.element]}", node.span)
+            if node.operator in INTEGER_ONLY:
+                is_safe = isinstance(right.constant, int) and right.constant not in (0, -1)
+                return Typed(kind, (_whole_quotient(body, node.operator, *value, is_safe),))
             return Typed(kind, (body.builder.op(ARITHMETIC[node.operator], *value),))
         return _host_arithmetic(body, node, left, right)
+
+
+def _whole_quotient(body: Body, operator: str, left: Value, right: Value, is_safe: bool) -> Value:
+    """`//` and `%` of tensors of ints: R1106 where one of the quotients doesn't exist."""
+    b, kind = body.builder, left.type
+    assert isinstance(kind, TensorType)
+    if not is_safe:
+        least = b.op("eq", left, b.full(-(1 << 63), kind))
+        fails = b.op("or", b.op("eq", right, b.full(0, kind)), b.op("and", least, b.op("eq", right, b.full(-1, kind))))
+        b.emit("check", b.op("not", b.op("any", fails, positions=tuple(range(kind.rank)))), failure=operator)
+    return b.op({"//": "floor_quotient", "%": "floor_remainder"}[operator], left, right)
 
 
 def _host_arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:
@@ -154,10 +179,12 @@ def comparison(body: Body, node: tree.Comparison, left: Typed, right: Typed) -> 
         if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
             values, kind = tensor_pair(body, node.operator, left, right, node.span, (node.left.span, node.right.span))
             if kind.element is Element.BOOL:
-                body.report.fail("E0310", f"`{node.operator}` is not for elements of type bool", node.span)
+                return Typed(Tensor(Element.BOOL, kind.axes), (_equality(body, node, *values),))
             return Typed(Tensor(Element.BOOL, kind.axes), (body.builder.op(name, *values),))
-        if left.type == right.type == types.STR or left.type == right.type == types.BOOL:
-            body.report.not_built(f"comparing two values of type {left.type}", node.span)
+        if left.type == right.type == types.BOOL:
+            return Typed(types.BOOL, (_equality(body, node, left.value, right.value),))
+        if left.type == right.type == types.STR:
+            body.report.not_built("comparing two strings", node.span)
         for side, part in ((left, node.left), (right, node.right)):
             if side.type not in (types.INT, types.FLOAT):
                 body.report.fail("E0301", f"`{node.operator}` compares numbers, found {side.type}", part.span)
@@ -167,38 +194,13 @@ def comparison(body: Body, node: tree.Comparison, left: Typed, right: Typed) -> 
         return Typed(types.BOOL, (body.builder.op(name, *(side.value for side in sides)),))
 
 
-def power(body: Body, node: tree.Binary, base: Typed, exponent: Typed) -> Typed:
-    """A repeated product: x**n for an integer literal n, halving n: x**(2m) = (x**m)**2, x**(2m+1) = x**(2m) * x; below 0 one over it."""
-    count = exponent.constant
-    literal = node.right.operand if isinstance(node.right, tree.Unary) and node.right.operator == "-" else node.right
-    if not isinstance(literal, tree.IntLiteral):
-        body.report.not_built("`**` with an exponent that is no integer literal", node.right.span)
-    count = literal.value if literal is node.right else -literal.value
-    if abs(count) > LARGEST_POWER:
-        body.report.fail("E0503", f"an exponent is from -{LARGEST_POWER} to {LARGEST_POWER}", node.right.span)
-    if not isinstance(base.type, Tensor) and base.type not in (types.INT, types.FLOAT):
-        body.report.fail("E0301", f"`**` takes a number or a tensor, found {base.type}", node.left.span)
-    if count < 0 and base.type == types.INT:
-        base = body.convert(base, types.FLOAT, node.span, lambda: "a number")
-    kind = base.value.type
-    assert isinstance(kind, TensorType)
-    if kind.element is Element.BOOL or (count < 0 and not kind.element.is_float):
-        body.report.fail("E0310", f"this power is not for elements of type {ELEMENT_NAMES[kind.element]}", node.span)
-    with body.builder.at(node.span):
-        one = 1.0 if kind.element.is_float else 1
-        value = _repeated(body, base.value, abs(count)) if count else body.builder.full(one, kind)
-        if count < 0:
-            value = body.builder.op("div", body.builder.full(1.0, kind), value)
-    return Typed(base.type, (value,))
-
-
-def _repeated(body: Body, base: Value, count: int) -> Value:
-    if count == 1:
-        return base
-    if count % 2:
-        return body.builder.op("mul", _repeated(body, base, count - 1), base)
-    half = _repeated(body, base, count // 2)
-    return body.builder.op("mul", half, half)
+def _equality(body: Body, node: tree.Comparison, left: Value, right: Value) -> Value:
+    """Of truth values: they differ where one of them is true and not both are."""
+    if node.operator not in ("==", "!="):
+        body.report.fail("E0310", f"truth values have no order: `{node.operator}` is not for elements of type bool", node.span)
+    builder = body.builder
+    differ = builder.op("and", builder.op("or", left, right), builder.op("not", builder.op("and", left, right)))
+    return differ if node.operator == "!=" else builder.op("not", differ)
 
 
 def matrix_product(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Typed:

@@ -7,37 +7,51 @@ from dataclasses import replace
 from shapescript.compiler.check import types
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.report import did_you_mean
-from shapescript.compiler.check.typed import Place, Typed
-from shapescript.compiler.diagnostics.model import Label
+from shapescript.compiler.check.typed import Place, Typed, Variable
+from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.syntax import tree
 
 
 def mut_place(body: Body, argument: tree.Argument) -> tuple[Place, Typed]:
     """The variable or member that `mut` stands before, which must be `mut` itself, and its value now."""
-    if body.in_gradient:
-        body.report.fail("E0701", "`mut` inside `value_and_grad`: what is differentiated changes nothing", argument.span)
     root: tree.Expression = argument.value
     path: list[str] = []
     while isinstance(root, tree.Attribute):
         path.insert(0, root.name.text)
         root = root.base
-    if not isinstance(root, tree.Name):
-        body.report.fail("E0605", "`mut` stands before a variable or a member of one", argument.span)
-    variable = body.variable(root.name)
-    if variable is None:
-        body.report.fail("E0201", f"`{root.name}` is no variable", root.span, help=did_you_mean(root.name, body.environment))
+    variable = _variable(body, root, argument.span)
     typed = body.evaluate(argument.value)
     if isinstance(typed.type, types.Handle | types.Dataset | types.Batches):
         body.report.fail("E0605", f"{typed.type} is a handle, which moves without `mut`", argument.span)
+    _require_mut(body, variable, argument.span, "a call can't change it")
+    return Place(variable, ".".join(path)), typed
+
+
+def changed_variable(body: Body, root: tree.Expression, span: Span, why: str) -> Variable:
+    """The variable that the root of a place names, which must be `mut`; `why` is what can't be done otherwise."""
+    variable = _variable(body, root, span)
+    _require_mut(body, variable, span, why)
+    return variable
+
+
+def _require_mut(body: Body, variable: Variable, span: Span, why: str) -> None:
     if not variable.mutable:
         body.report.fail(
             "E0605",
-            f"`{root.name}` isn't `mut`, so a call can't change it",
-            argument.span,
+            f"`{variable.name}` isn't `mut`, so {why}",
+            span,
             [Label(variable.span, "bound here")],
-            help=f"bind it as `mut {root.name}`" if variable.rebindable else "copy it: `mut copy = ...`",
+            help=f"bind it as `mut {variable.name}`" if variable.rebindable else "copy it: `mut copy = ...`",
         )
-    return Place(variable, ".".join(path)), typed
+
+
+def _variable(body: Body, root: tree.Expression, span: Span) -> Variable:
+    if not isinstance(root, tree.Name):
+        body.report.fail("E0605", "what changes is a variable or a part of one", span)
+    variable = body.variable(root.name)
+    if variable is None:
+        body.report.fail("E0201", f"`{root.name}` is no variable", root.span, help=did_you_mean(root.name, body.environment))
+    return variable
 
 
 def check_aliasing(body: Body, arguments: list[tuple[tree.Argument, Place | None]]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from shapescript.compiler.check.types import Record, Tensor, Type
 from shapescript.compiler.diagnostics.model import Diagnostic, Span
 from shapescript.compiler.ir.nodes import Module
-from shapescript.compiler.ir.sizes import Symbol
+from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import ModelType
 
 DefaultValue = int | float | bool | str
@@ -54,6 +54,7 @@ class Signature:
     span: Span
     types: tuple[TypeParameter, ...] = ()
     requirements: tuple[Signature, ...] = ()
+    defaults: Mapping[Symbol, Size] = field(default_factory=dict)  # of dims, by those before them
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,16 @@ class Program:
 
 @dataclass(frozen=True)
 class ModelDeclaration:
-    """A model. With parameters, dims and models in the order of their declaration, `type` holds them as arguments."""
+    """A model. With parameters, dims and models in the order of their declaration, `type` holds them as arguments.
+
+    `defaults` are sizes made of the dims before.
+    """
 
     name: str
     type: ModelType
     parameters: tuple[Symbol | ModelType, ...]
     span: Span
+    defaults: Mapping[Symbol, Size] = field(default_factory=dict)
 
     @property
     def dims(self) -> tuple[Symbol, ...]:

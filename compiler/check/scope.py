@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature
 from shapescript.compiler.check.types import Axis, Record, Type
@@ -78,13 +79,15 @@ Entity = DimEntity | ConstEntity | RecordEntity | ModelEntity | FunctionEntity |
 
 @dataclass(eq=False)
 class ModuleScope:
-    """A module: `name` tells it apart from every other (its path); `entities` fills while declarations are read."""
+    """A module: `name` tells it apart from every other (its path); `entities` fills while declarations are read. `data_folder` is the
+    program's, where its data files are looked for first."""
 
     name: str
     source: Source
     module: tree.Module
     entities: dict[str, Entity] = field(default_factory=dict)
     imported: dict[str, Span] = field(default_factory=dict)
+    data_folder: Path = Path()
 
     def exported(self, name: str) -> Entity | None:
         """What an importing module finds under the name: a module doesn't hand on what it imports."""

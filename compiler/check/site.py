@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from shapescript.compiler.check import types
+from shapescript.compiler.check.axes import places_called
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.typed import Typed
-from shapescript.compiler.check.types import Axis, Tensor, Type
+from shapescript.compiler.check.types import Tensor, Type
+from shapescript.compiler.check.written_sizes import as_axis
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.syntax import tree
@@ -22,6 +24,7 @@ class Site:
     name: str
     node: tree.Call
     items: tuple[tree.Item, ...] | None
+    known: dict[int, Typed] = field(default_factory=dict)  # what arguments are, by identity: each is evaluated once
 
     @property
     def span(self) -> Span:
@@ -68,8 +71,14 @@ class Site:
     def _listed(self, required: Sequence[str], optional: Sequence[str]) -> str:
         return f"({', '.join([*required, *(f'{name}=...' for name in optional)])})"
 
+    def without_brackets(self) -> Site:
+        """The call once its brackets have been read."""
+        return replace(self, items=None)
+
     def evaluate(self, argument: tree.Argument) -> Typed:
-        return self.body.evaluate(argument.value)
+        if id(argument) not in self.known:
+            self.known[id(argument)] = self.body.evaluate(argument.value)
+        return self.known[id(argument)]
 
     def value(self, argument: tree.Argument, wanted: Type) -> Typed:
         """The argument as the wanted type, converted where the language does."""
@@ -106,8 +115,7 @@ class Site:
 
     def _place(self, node: tree.Expression, operand: Tensor, listed: str) -> int:
         text = node.span.text.replace(" ", "")
-        dotted = text.rsplit(".", 1)[-1] if isinstance(node, tree.Attribute) else text
-        found = [place for place, axis in enumerate(operand.axes) if _called(axis, dotted)]
+        found = places_called(operand.axes, name_of_axis(self.body, node))
         if len(found) > 1:
             self.fail("E0403", f"axis {text} stands {len(found)} times in {operand}: which one is open", node.span)
         if not found:
@@ -116,8 +124,12 @@ class Site:
         return found[0]
 
 
-def _called(axis: Axis, text: str) -> bool:
-    return text in (axis.name, axis.name.strip("()")) or (axis.leading and axis.name == f"..{text}")
+def name_of_axis(body: Body, node: tree.Expression) -> str:
+    """The name of the axis that stands where an expression does. Arithmetic goes by its normal form, not as it is written."""
+    if isinstance(node, tree.Binary) and (axis := as_axis(node)) is not None:
+        return body.context.axis(axis).name
+    text = node.span.text.replace(" ", "")
+    return text.rsplit(".", 1)[-1] if isinstance(node, tree.Attribute) else text
 
 
 def host_float(site: Site, argument: tree.Argument | None, default: float) -> Typed:

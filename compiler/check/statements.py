@@ -9,8 +9,12 @@ from shapescript.compiler.check import types
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.changes import changed_names
 from shapescript.compiler.check.expressions import condition, no_mut
+from shapescript.compiler.check.indexing import assign_places
+from shapescript.compiler.check.parts import assign_part
+from shapescript.compiler.check.positions import PositionReader, note_range
 from shapescript.compiler.check.report import Reported
 from shapescript.compiler.check.typed import Typed, Variable, split
+from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir import types as ir
 from shapescript.compiler.ir.nodes import Block, Value
 from shapescript.compiler.ir.sizes import Symbol, fresh, of
@@ -49,7 +53,7 @@ def _assign(body: Body, statement: tree.Assign) -> None:
     if len(statement.targets) == 1:
         if typed.type == types.NOTHING:
             body.report.fail("E0301", "this gives no value to bind", statement.value.span)
-        _assign_one(body, statement.targets[0], typed)
+        _assign_one(body, statement.targets[0], typed, statement.value.span)
         return
     if not isinstance(typed.type, types.Tuple) or len(typed.type.elements) != len(statement.targets):
         count = len(typed.type.elements) if isinstance(typed.type, types.Tuple) else 1
@@ -61,17 +65,17 @@ def _assign(body: Body, statement: tree.Assign) -> None:
         if names.index(names[place]) < place:
             body.report.fail("E0202", f"`{names[place]}` stands twice among the names", target.span)
     for target, part in zip(statement.targets, split(typed.type, typed.values), strict=True):
-        _assign_one(body, target, part)
+        _assign_one(body, target, part, statement.value.span)
 
 
-def _assign_one(body: Body, target: tree.AnyTarget, typed: Typed) -> None:
+def _assign_one(body: Body, target: tree.AnyTarget, typed: Typed, value: Span) -> None:
     match target:
         case tree.Target(_, name, is_mut):
             body.bind(name, typed, is_mut)
-        case tree.TargetPart():
-            body.report.not_built("assigning a part of a model", target.span)
-        case tree.TargetPlaces():
-            body.report.not_built("assigning places of a tensor", target.span)
+        case tree.TargetPart(_, place):
+            assign_part(body, place, typed)
+        case tree.TargetPlaces(_, place):
+            assign_places(body, place, typed, value)
 
 
 def _carried(body: Body, statements: Iterable[tree.Statement]) -> list[str]:
@@ -86,7 +90,7 @@ def _enter(body: Body, names: list[str]) -> list[Value]:
     for name in names:
         variable = body.environment[name]
         values = tuple(Value(value.type, name) for value in variable.typed.values)
-        body.environment[name] = replace(variable, typed=replace(variable.typed, values=values))
+        body.environment[name] = replace(variable, typed=Typed(variable.typed.type, values))
         parameters += values
     return parameters
 
@@ -147,18 +151,11 @@ def _while(body: Body, statement: tree.While) -> None:
 def _for(body: Body, statement: tree.For) -> None:
     if isinstance(statement.iterable, tree.Range):
         assert statement.iterable.start is not None and statement.iterable.stop is not None
-        ends = [
-            body.convert(body.evaluate(end), types.INT, end.span, lambda: "a range's end").value
-            for end in (statement.iterable.start, statement.iterable.stop)
-        ]
-        _loop(
-            body,
-            statement,
-            "for_range",
-            ends,
-            Typed(types.INT, (Value(ir.INT, statement.variable.text),)),
-            {"name": statement.variable.text},
-        )
+        reader = PositionReader(body, "a range's end", exact=False)
+        start, stop = reader.read(statement.iterable.start), reader.read(statement.iterable.stop)
+        variable = Value(ir.INT, statement.variable.text)
+        note_range(body, variable, start.size, stop.size)
+        _loop(body, statement, "for_range", [start.value, stop.value], Typed(types.INT, (variable,)), {"name": statement.variable.text})
         return
     iterated = body.evaluate(statement.iterable)
     match iterated.type:
@@ -193,6 +190,7 @@ def _loop(
     carried = [found for found in _carried(body, statement.body) if found != statement.variable.text]
     outside = _values(body, carried)
     with body.region() as inner:
+        body.made.update(symbols)
         parameters = _enter(body, carried)
         variable = statement.variable
         body.environment[variable.text] = Variable(variable.text, item, False, body.depth, variable.span, rebindable=False)

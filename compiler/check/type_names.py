@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NoReturn, Protocol
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext, axis_variables
+from shapescript.compiler.check.brackets import Bracketed
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
-from shapescript.compiler.check.scope import BrokenEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
+from shapescript.compiler.check.scope import BrokenEntity, DimEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
 from shapescript.compiler.ir.sizes import LARGEST, ONE, InexactDivision, Size, Symbol, fresh, of, product
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.numerics.optimisers import KINDS
 from shapescript.compiler.syntax import tree
 
 MOST_NESTED_MODELS = 100
 MOST_TENSORS = 4096  # of a model: loops over lists of sub-models are unrolled, and each tensor is code of its own
 ELEMENTS = {"f32": Element.F32, "f64": Element.F64, "int": Element.I64, "bool": Element.BOOL}
 SCALARS = {"int": types.INT, "float": types.FLOAT, "bool": types.BOOL, "str": types.STR}
-HANDLES = {"Mode": types.MODE, "LogSink": types.SINK}
-BUILT_IN = (*ELEMENTS, *SCALARS, *HANDLES, "Dataset", "AdamW")
+HANDLES = {"Mode": types.MODE, "LogSink": types.SINK, "Vocabulary": types.VOCABULARY}
+BUILT_IN = (*ELEMENTS, *SCALARS, *HANDLES, *KINDS, "Dataset")
 FOREIGN = {
     **dict.fromkeys(("f16", "bf16", "float16", "float32", "Tensor", "tensor", "ndarray", "array"), "a tensor of f32 is written `[b n]`"),
     **dict.fromkeys(("float64", "double"), "a tensor of f64 is written `f64[b n]`"),
@@ -53,7 +56,8 @@ class TypeReader:
         text = str(name)
         if text in self.context.types:
             return self._parameter(text, items, span)
-        if self._entity(name) is None:
+        entity = self._entity(name)
+        if entity is None or isinstance(entity, DimEntity):  # a dim is no type, and its name may be one: `dim Vocabulary`
             if items is None and text in SCALARS:
                 return SCALARS[text]
             if items is None and text in HANDLES:
@@ -62,7 +66,7 @@ class TypeReader:
                 return self._tensor(ELEMENTS[text], self._one_list(items, span), span)
             if text == "Dataset":
                 return self._dataset(items, span)
-            if text == "AdamW":
+            if text in KINDS:
                 return types.Optimiser(text, self._model_argument(text, items, span).model)
         return self._declared(name, items, span)
 
@@ -142,18 +146,19 @@ class TypeReader:
     def model_type(self, entity: ModelEntity, items: tuple[tree.Item, ...] | None, span: Span) -> ir.ModelType:
         """The declared model with its dim and type parameters filled in."""
         declaration = entity.declaration
-        if len(items or ()) != len(declaration.parameters):
-            names = ", ".join(parameter.name for parameter in declaration.parameters)
-            wanted = f"takes {counted(len(declaration.parameters), 'parameter')} [{names}]" if declaration.parameters else "takes no dims"
-            self.report.fail("E2302", f"the model `{declaration.name}` {wanted}, found {len(items or ())}", span)
+        names = [parameter.name for parameter in declaration.parameters]
+        optional = frozenset(symbol.name for symbol in declaration.defaults)
+        given = Bracketed(f"the model `{declaration.name}`", names, optional, declaration.span).given(items, span, self.report)
         sizes: dict[Symbol, Size] = {}
         models: dict[ir.ModelType, ir.ModelType] = {}
-        for parameter, item in zip(declaration.parameters, items or (), strict=True):
-            if isinstance(parameter, Symbol):
-                sizes[parameter] = self._size_argument(item)
-            else:
-                models[parameter] = self._type_argument(item, declaration.name)
         try:
+            for parameter in declaration.parameters:
+                if isinstance(parameter, ir.ModelType):
+                    models[parameter] = self._type_argument(given[parameter.name], declaration.name)
+                elif parameter.name in given:
+                    sizes[parameter] = self.size_argument(given[parameter.name])
+                else:
+                    sizes[parameter] = default_size(declaration.defaults[parameter], parameter, sizes, span, self.report)
             model = ir.replace_models(ir.substitute_model(declaration.type, sizes), models)
         except (InexactDivision, ZeroDivisionError) as error:
             reason = str(error) if isinstance(error, InexactDivision) else "a size is divided by 0"
@@ -180,23 +185,21 @@ class TypeReader:
         own = [known for known in scope.entities if known not in scope.imported]
         self.report.fail("E0205", f"the module `{name.parts[-2]}` declares no `{last}`", last.span, help=did_you_mean(last.text, own))
 
-    def _size_argument(self, item: tree.Item) -> Size:
-        if isinstance(item, tree.AxisList) and len(item.axes) == 1:
-            size = self.context.axis(item.axes[0]).size
-            for symbol in axis_variables(size):
-                text = f"a model's dims are known when it is compiled, and `{symbol}` is an axis variable, of any size"
-                name = symbol.name.title()
-                self.report.fail("E0502", text, item.span, help=f"declare a dim parameter after the function's name: `[{name}]`")
-            return size
-        self.report.fail("E0301", "a model's dims are separated by commas", item.span)
+    def size_argument(self, node: tree.Axis) -> Size:
+        """A dim in brackets."""
+        size = self.context.axis(node).size
+        for symbol in axis_variables(size):
+            text = f"dims are known when the program is compiled, and `{symbol}` is an axis variable, of any size"
+            name = symbol.name.title()
+            self.report.fail("E0502", text, node.span, help=f"declare a dim parameter after the function's name: `[{name}]`")
+        return size
 
-    def _type_argument(self, item: tree.Item, name: str) -> ir.ModelType:
-        match item:
-            case tree.AxisList(_, (tree.AxisName() | tree.Applied() as node,)):
-                found = self._type_of_axis(node)
-                if isinstance(found, types.Model):
-                    return found.model
-        self.report.fail("E2305", f"the model `{name}` is made for a model here", item.span)
+    def _type_argument(self, node: tree.Axis, name: str) -> ir.ModelType:
+        if isinstance(node, tree.AxisName | tree.Applied):
+            found = self._type_of_axis(node)
+            if isinstance(found, types.Model):
+                return found.model
+        self.report.fail("E2305", f"the model `{name}` is made for a model here", node.span)
 
     def _dataset(self, items: tuple[tree.Item, ...] | None, span: Span) -> types.Dataset:
         match items:
@@ -222,8 +225,13 @@ class TypeReader:
         return self.applied(node.name, node.items, node.span)
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def default_size(default: Size, dim: Symbol, sizes: Mapping[Symbol, Size], span: Span, report: Report) -> Size:
+    """A dim's default by the dims before. E0503 where it comes out below 0."""
+    size = default.substitute(sizes)
+    value = size.constant()
+    if value is not None and value < 0:
+        report.fail("E0503", f"{dim} would be {value} by its default {default}: a size is from 0 to 2**48", span)
+    return size
 
 
 def check_extent(model: ir.ModelType, span: Span, report: Report) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.types import Type
+from shapescript.compiler.check.types import Axis, Type
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.sizes import Size
 
 Constant = int | float | bool | str
 
@@ -43,11 +44,15 @@ class Variable:
 
 
 class Environment(dict[str, Variable]):
-    """The variables in force. `held` are the values that any of them has held, in inner blocks too."""
+    """The variables in force. `held` are the values that any of them has held, in inner blocks too.
+
+    `lengths` are the axes of slices whose length a run decides, by the name of the axis and the length.
+    """
 
     def __init__(self, variables: Mapping[str, Variable] | None = None, held: set[Value] | None = None) -> None:
         super().__init__(variables or {})
         self.held: set[Value] = set() if held is None else held
+        self.lengths: dict[tuple[str, Size], Axis] = {}
 
     def __setitem__(self, name: str, variable: Variable) -> None:
         super().__setitem__(name, variable)
@@ -55,7 +60,9 @@ class Environment(dict[str, Variable]):
 
     def inner(self) -> Environment:
         """The same variables, for a block whose own bindings end with it."""
-        return Environment(self, self.held)
+        inside = Environment(self, self.held)
+        inside.lengths.update(self.lengths)
+        return inside
 
 
 @dataclass(frozen=True)

@@ -120,14 +120,16 @@ def batched(field: Tensor | Scalar, axis: Axis) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """`Dataset[Digit]`. `rows` is the dataset's own axis; a parameter's is bound by the call. `ordered` after `shuffle`."""
+    """`Dataset[Digit]`. `rows` is the dataset's own axis; a parameter's is bound by the call. `ordered` after `shuffle` and `sample`, and
+    then `repeats` says which."""
 
     record: Record
     rows: Axis
     ordered: bool = False
+    repeats: bool = False
 
     def __str__(self) -> str:
-        return f"{'shuffled ' if self.ordered else ''}Dataset[{self.record.name}]"
+        return f"{('sampled ' if self.repeats else 'shuffled ') if self.ordered else ''}Dataset[{self.record.name}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class Optimiser:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """`Mode` or `LogSink`."""
+    """`Mode`, `LogSink` or `Vocabulary`."""
 
     name: str
 
@@ -159,7 +161,7 @@ class Handle:
         return self.name
 
 
-MODE, SINK = Handle("Mode"), Handle("LogSink")
+MODE, SINK, VOCABULARY = Handle("Mode"), Handle("LogSink"), Handle("Vocabulary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +192,8 @@ def lower(type_: Type) -> tuple[ir.Type, ...]:
             return (model,)
         case Optimiser(kind, model):
             return (ir.OptimiserType(kind, model),)
-        case Handle("Mode"):
-            return (ir.MODE,)
-        case Handle():
-            return (ir.SINK,)
+        case Handle(name):
+            return ({"Mode": ir.MODE, "LogSink": ir.SINK, "Vocabulary": ir.VOCABULARY}[name],)
         case Record(_, _, fields):
             return tuple(part for _, field in fields for part in lower(field))
         case Batch(record, axis):
@@ -212,7 +212,7 @@ def lower_dataset(dataset: Dataset) -> ir.DatasetType | ir.OrderedType:
         assert isinstance(kind, ir.TensorType)
         fields.append((name, ir.TensorType(kind.element, kind.axes[1:])))
     lowered = ir.DatasetType(ir.RecordType(dataset.record.name, tuple(fields)), dataset.rows.size)
-    return ir.OrderedType(lowered) if dataset.ordered else lowered
+    return ir.OrderedType(lowered, dataset.repeats) if dataset.ordered else lowered
 
 
 AxisMap = Callable[[Axis], Axis]

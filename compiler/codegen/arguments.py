@@ -15,7 +15,6 @@ import numpy as np
 from shapescript.compiler.codegen.context import ContextLayout
 from shapescript.compiler.codegen.memory import aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of
-from shapescript.compiler.codegen.storage import FIRST, OPTIMISER_WORDS, SECOND
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.ir.sizes import Size, Symbol
@@ -27,6 +26,7 @@ from shapescript.compiler.ir.types import (
     TensorType,
     Type,
 )
+from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, KINDS
 from shapescript.compiler.ops.binding import bind_sizes
 from shapescript.compiler.ops.locations import is_late
 from shapescript.compiler.ops.protocol import OptimiserState
@@ -132,8 +132,8 @@ class _Source:
                 return f"empty(({''.join(f'{self._extent(axis)}, ' for axis in axes)}), {element.value})"
             case ModelType():
                 return f"aligned({flat_layout(kind).total})"
-            case OptimiserType(_, model):
-                return f"optimiser({flat_layout(model).total})"
+            case OptimiserType(name, model):
+                return f"optimiser({name!r}, {flat_layout(model).total})"
         return "None"
 
     def _result(self, kind: Type, name: str) -> str:
@@ -164,7 +164,11 @@ def _argument(kind: Type, name: str) -> str:
     return "0"
 
 
-def _new_optimiser(total: int) -> OptimiserState:
-    state = OptimiserState(np.zeros(OPTIMISER_WORDS, np.int64), aligned(total), aligned(total))
-    state.block[FIRST], state.block[SECOND] = address_of(state.first), address_of(state.second)
+def _new_optimiser(kind: str, total: int) -> OptimiserState:
+    """With the slots that all of its kind have."""
+    slots = KINDS[kind].slots
+    state = OptimiserState(np.zeros(BLOCK_WORDS, np.int64), [None] * len(slots))
+    for place, slot in enumerate(slots):
+        if not slot.only_with:
+            state.put(place, aligned(total))
     return state

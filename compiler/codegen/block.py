@@ -30,23 +30,40 @@ def region(low: Lowering) -> Iterator[None]:
 
 def lower_block(low: Lowering, block: Block, fill: Callable[[], None] | None = None) -> None:
     """The operations of a block whose parameters and symbols are defined; `fill` sets the contents of parameters that have slots."""
-    doubtful = _check(low, doubtful_sizes(block))
+    behind = _behind_checks(block, doubtful_sizes(block))
+    doubtful = _check(low, behind.pop(None, {}))
     waiting = _reserve(low, low.plan.slots.get(block, ()))
     if fill:
         fill()
     for op in block.ops:
         RULES[op.name](low, op)
+        doubtful |= behind.pop(op, {})
         if doubtful:
             doubtful = _check(low, doubtful)
         if waiting:
             waiting = _reserve(low, waiting)
 
 
+def _behind_checks(block: Block, doubtful: Mapping[Size, Op | None]) -> dict[Op | None, dict[Size, Op | None]]:
+    """The sizes by the check of a slice that they stand behind, None for those before all: its own error comes first. Where the divisor of
+    a quotient isn't known this can't wait: the size is needed before, and there is none if that is 0."""
+    check: Op | None = None
+    check_before: dict[Op | None, Op | None] = {}
+    for op in block.ops:
+        check_before[op] = check
+        check = op if op.name == "check_slice" else check
+    found: dict[Op | None, dict[Size, Op | None]] = {}
+    for size, user in doubtful.items():
+        may_divide_by_zero = any(symbol.quotient and symbol.quotient[1].constant() is None for symbol in size.symbols())
+        found.setdefault(None if may_divide_by_zero else check_before.get(user), {})[size] = user
+    return found
+
+
 def _reserve(low: Lowering, slots: Sequence[tuple[int, Size]]) -> list[tuple[int, Size]]:
     """Take the slots whose sizes are known by now, all at once; gives the others."""
     b = low.b
     ready = [slot for slot in slots if low.sizes.is_bound(slot[1])]
-    sizes = [emit.round_up(b, low.size(size), memory.ALIGNMENT) for _, size in ready]
+    sizes = [emit.round_up(b, _not_below_nothing(low, size), memory.ALIGNMENT) for _, size in ready]
     total: emit.Size = 0
     places: list[emit.Size] = []
     for size in sizes:
@@ -59,6 +76,18 @@ def _reserve(low: Lowering, slots: Sequence[tuple[int, Size]]) -> list[tuple[int
     return [slot for slot in slots if slot not in ready]
 
 
+def _not_below_nothing(low: Lowering, size: Size) -> emit.Size:
+    """0 for a size that is found to be below 0 only later."""
+    value = low.size(size)
+    return emit.most(low.b, value, 0) if _is_difference(size) else value
+
+
+def _is_difference(size: Size) -> bool:
+    """Whether the size may be below 0."""
+    rounded = (symbol.quotient[0] for symbol in size.symbols() if symbol.quotient is not None and symbol.rounded)
+    return any(count < 0 for _, count in size.terms) or any(map(_is_difference, rounded))
+
+
 def _no_more_than_exists(low: Lowering, sizes: Sequence[Size], total: emit.Size) -> emit.Size:
     """The total of these sizes in bytes, or where it may have wrapped, more than any machine has: arrays of no elements can be huge along
     their other axes, and values with these axes alone are made of them."""
@@ -66,7 +95,9 @@ def _no_more_than_exists(low: Lowering, sizes: Sequence[Size], total: emit.Size)
         return min(total, UNHEARD_OF_BYTES)
     b, magnitude = low.b, emit.constant(0.0, F64)
     for size in sizes:
-        magnitude = b.fadd(magnitude, low.sizes.magnitude(b, size))
+        own, nothing = low.sizes.magnitude(b, size), emit.constant(0.0, F64)
+        own = b.select(b.fcmp_ordered("<", own, nothing), nothing, own) if _is_difference(size) else own
+        magnitude = b.fadd(magnitude, own)
     wraps = b.fcmp_unordered(">=", magnitude, emit.constant(float(UNHEARD_OF_BYTES), F64))
     return b.select(wraps, I64(UNHEARD_OF_BYTES), total)
 
@@ -80,21 +111,26 @@ def _check(low: Lowering, sizes: Mapping[Size, Op | None]) -> dict[Size, Op | No
 
 
 def _check_size(low: Lowering, size: Size, op: Op | None) -> None:
-    b = low.b
-    for monomial, _ in size.terms:
-        for symbol in monomial:
-            if symbol.value is None and symbol.quotient is not None and not low.sizes.is_checked(symbol):
-                numerator, denominator = symbol.quotient
-                _check_size(low, numerator, op)
-                _check_size(low, denominator, op)
-                above, below = emit.size(low.size(numerator)), emit.size(low.size(denominator))
-                nothing = b.icmp_signed("==", below, I64(0))
-                rest = b.srem(above, b.select(nothing, I64(1), below))
-                inexact = b.or_(nothing, b.icmp_signed("!=", rest, I64(0)))
-                low.fail_if(inexact, Site("inexact axis", op, (str(size),)), [above, below])
-    if any(count < 0 for _, count in size.terms) and not low.sizes.is_checked(size):
+    _check_quotients(low, size, size, op)
+    if _is_difference(size) and not low.sizes.is_checked(size):
         value = emit.size(low.size(size))
-        low.fail_if(b.icmp_signed("<", value, I64(0)), Site("negative axis", op, (str(size),)), [value])
+        room = op.attributes.get("room", ()) if op else ()
+        site = Site("window", op, (room.index(size),)) if size in room else Site("negative axis", op, (str(size),))
+        low.fail_if(low.b.icmp_signed("<", value, I64(0)), site, [value])
+
+
+def _check_quotients(low: Lowering, whole: Size, part: Size, op: Op | None) -> None:
+    """The quotients in a part of a size."""
+    b = low.b
+    for symbol in (symbol for monomial, _ in part.terms for symbol in monomial):
+        if symbol.value is None and symbol.quotient is not None and not low.sizes.is_checked(symbol):
+            for inner in symbol.quotient:
+                _check_quotients(low, whole, inner, op)
+            above, below = (emit.size(low.size(inner)) for inner in symbol.quotient)
+            nothing = b.icmp_signed("<=" if symbol.rounded else "==", below, I64(0))
+            rest = b.srem(above, b.select(nothing, I64(1), below))
+            inexact = nothing if symbol.rounded else b.or_(nothing, b.icmp_signed("!=", rest, I64(0)))
+            low.fail_if(inexact, Site("inexact axis", op, (str(whole),)), [above, below])
 
 
 def move(low: Lowering, value: Value, target: Location) -> None:

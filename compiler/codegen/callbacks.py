@@ -14,10 +14,10 @@ from shapescript.compiler.codegen.lower_host import answer_words, asked_words, o
 from shapescript.compiler.codegen.lowering import GROW, POLL, Site
 from shapescript.compiler.codegen.memory import Arena, aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of, bytes_at, tensor_at
-from shapescript.compiler.codegen.storage import FIRST, OPTIMISER_WORDS, SECOND
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import DatasetType, Element, HandleType, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, FIRST_SLOT, KINDS, OptimiserKind
 from shapescript.compiler.ops.protocol import Host, OptimiserState
 
 POLL_SECONDS = 0.05
@@ -38,6 +38,7 @@ class Frame:
         self.words = memoryview(self.block)  # type: ignore[arg-type]
         self.numbers = self.words.cast("B").cast("d")
         self.objects: list[Any] = []
+        self.storages: Sequence[Any] = ()
         self.constants: dict[int, Any] = {}
         self.kept: list[Any] = []
         self.late: dict[int, Any] = {}
@@ -53,15 +54,15 @@ class Frame:
         self.words[Word.CALLBACK] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self.words[Word.BUDGET] = FIRST_BUDGETS[is_x86]
 
-    def begin(self, host: Host, objects: list[Any], arena: Arena) -> None:
-        self.host, self.objects, self.arena = host, objects, arena
+    def begin(self, host: Host, objects: list[Any], storages: Sequence[Any], arena: Arena) -> None:
+        self.host, self.objects, self.storages, self.arena = host, objects, storages, arena
         arena.use(self.words, arena.chunks[0])
         self.was_asked = False
 
     def end(self) -> None:
         """Let go of what the call used."""
         self.host = self.arena = None
-        self.objects = []
+        self.objects, self.storages = [], ()
         if self.was_asked:
             self.error = None
             self.constants.clear()
@@ -97,6 +98,8 @@ class Frame:
             self.arena.grow(self.words, self.words[Word.DETAIL])
         elif (op := self.sites[request].op) is not None:
             self._perform(op)
+        elif self.sites[request].kind == "slot":
+            self._make_slot(*map(int, self.sites[request].data))
         else:
             place, element, rank = self.sites[request].data
             self._make_result(int(place), str(element), int(rank))
@@ -114,6 +117,12 @@ class Frame:
         first = self.layout.first_exchange
         self.late[place] = np.empty(self.words[first : first + rank].tolist(), DTYPES[Element(element)])
         self.words[place] = address_of(self.late[place])
+
+    def _make_slot(self, word: int, place: int, total: int) -> None:
+        """Give the caller's state whose block's address is in this word of the context a slot, not set to anything."""
+        states = [state for state in (*self.objects, *self.storages) if isinstance(state, OptimiserState)]
+        state = next(state for state in states if address_of(state.block) == self.words[word])
+        state.put(place, aligned(total))
 
     def _perform(self, op: Op) -> None:
         assert self.host is not None
@@ -154,10 +163,8 @@ class Frame:
                 return tensor_at(self.words[place], element, tuple(shape)).copy()
             case ModelType():
                 return bytes_at(self.words[place], flat_layout(kind).total)
-            case OptimiserType(_, model):
-                block = bytes_at(self.words[place], 8 * OPTIMISER_WORDS).view(np.int64)
-                total = flat_layout(model).total
-                return OptimiserState(block, bytes_at(int(block[FIRST]), total), bytes_at(int(block[SECOND]), total))
+            case OptimiserType(name, model):
+                return _state_at(self.words[place], KINDS[name], flat_layout(model).total)
             case _:
                 return self.object(self.words[place])
 
@@ -192,9 +199,9 @@ class Frame:
                 self._keep(array, place)
             case ModelType():
                 self._keep(_buffer(value, flat_layout(kind).total), place)
-            case OptimiserType(_, model):
-                for moments in (value.first, value.second):
-                    _buffer(moments, flat_layout(model).total)
+            case OptimiserType(name, model):
+                for slot in KINDS[name].slots_of(value.constants(KINDS[name])):
+                    _buffer(value.slot(KINDS[name], slot), flat_layout(model).total)
                 self.kept.append(value)
                 self._keep(value.block, place)
             case HandleType() | DatasetType() | OrderedType():
@@ -207,6 +214,16 @@ class Frame:
         """Native code copies the array's elements right after the callback; until the next one it stays alive."""
         self.kept.append(array)
         self.words[place] = address_of(array)
+
+
+def _state_at(address: int, kind: OptimiserKind, total: int) -> OptimiserState:
+    """A view of native code's state."""
+    block = bytes_at(address, 8 * BLOCK_WORDS).view(np.int64)
+    state = OptimiserState(block, [None] * len(kind.slots))
+    for slot in kind.slots_of(state.constants(kind)):
+        place = kind.slots.index(slot)
+        state.slots[place] = bytes_at(int(block[FIRST_SLOT + place]), total)
+    return state
 
 
 def _buffer(value: Any, count: int) -> Any:

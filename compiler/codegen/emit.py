@@ -7,6 +7,7 @@ Nothing here sets a fast-math or contraction flag.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -84,6 +85,17 @@ def untyped(pointer: Value) -> Value:
     """llvmlite still gives allocations and globals typed pointers, which LLVM no longer has."""
     pointer.type = PTR
     return pointer
+
+
+def constant_table(module: ir.Module, name: str, numbers: Sequence[int]) -> Value:
+    """The address of these I64 numbers; equal tables of a module are one."""
+    name = f"{name}.{hashlib.sha256(repr(list(numbers)).encode()).hexdigest()[:16]}"
+    if name in module.globals:
+        return module.globals[name]
+    kind = ir.ArrayType(I64, len(numbers))
+    table = ir.GlobalVariable(module, kind, name)
+    table.linkage, table.global_constant, table.initializer = "internal", True, ir.Constant(kind, list(numbers))
+    return untyped(table)
 
 
 def stack(b: Builder, element: ElementType, count: int) -> Value:

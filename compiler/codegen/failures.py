@@ -12,18 +12,26 @@ from shapescript.compiler.codegen.lowering import Site
 from shapescript.compiler.codegen.pointers import Array, tensor_at
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Function, Op
+from shapescript.compiler.ir.sizes import InexactDivision
 from shapescript.compiler.ir.types import ModelType, TensorType
 from shapescript.compiler.numerics.summation import reduce_sum
 from shapescript.compiler.ops.protocol import (
     ExecutionError,
+    failed_check,
     index_out_of_range,
     inexact_axis,
     integer_division,
     label_out_of_range,
     no_batches,
+    no_distribution,
+    no_sample,
     not_finite_gradient,
     not_finite_loss,
+    out_of_range,
+    part_out_of_range,
     reduction_of_nothing,
+    slice_out_of_range,
+    window_does_not_fit,
 )
 
 NO_STEP = -1
@@ -35,11 +43,17 @@ def failure(function: Function, site: Site, details: Sequence[int]) -> Execution
     span = op.span if op else function.span
     match site.kind:
         case "inexact axis":
-            return inexact_axis(f"axis {site.data[0]}: {details[0]} is not a multiple of {details[1]}", span)
+            return inexact_axis(f"axis {site.data[0]}: {InexactDivision(details[0], details[1])}", span)
         case "negative axis":
             return inexact_axis(f"axis {site.data[0]} would have {details[0]} elements", span)
     assert op is not None
     match site.kind:
+        case "window":
+            return window_does_not_fit(op, op.attributes["room"][int(site.data[0])], details[0])
+        case "range":
+            return out_of_range(op, struct.unpack("<d", struct.pack("<q", details[0]))[0])
+        case "check":
+            return failed_check(op)
         case "integer division":
             return integer_division(op, details[0], details[1])
         case "no batches":
@@ -48,8 +62,16 @@ def failure(function: Function, site: Site, details: Sequence[int]) -> Execution
             return label_out_of_range(op, details[0], details[1], details[2])
         case "index":
             return index_out_of_range(op, details[0], details[1], details[2])
+        case "slice":
+            return slice_out_of_range(op, details[0], details[1], details[2])
         case "reduction of nothing":
             return reduction_of_nothing(op)
+        case "part":
+            return part_out_of_range(op, details[0], details[1], details[2])
+        case "no sample":
+            return no_sample(op, details[0], details[1])
+        case "no distribution":
+            return no_distribution(op, details[0])
     assert site.kind == "not finite", site.kind
     return _not_finite(op, details)
 
@@ -82,7 +104,7 @@ def _checked(op: Op, where: int, count: int) -> Iterator[tuple[str, Array]]:
         case ModelType():
             layout = flat_layout(operand.type)
             for part in layout.leaves:
-                if part.leaf.type.element.is_float:
+                if part.leaf.is_trained:
                     yield part.leaf.name, tensor_at(where + part.offset, part.leaf.type.element, (part.count,))
         case TensorType(_, ()):
             yield operand.hint or "the tensor", np.array(struct.unpack("<d", struct.pack("<q", where)))

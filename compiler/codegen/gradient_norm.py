@@ -10,7 +10,6 @@ root. Work can be shared out by blocks: each worker calls `emit_square_blocks` f
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,13 +70,7 @@ def _table(module: ir.Module, parameters: Sequence[Parameter]) -> Any:
     for parameter in parameters:
         numbers += [parameter.offset // 4, parameter.count, first, parameter.blocks]
         first += parameter.blocks
-    name = "parameters." + hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
-    if name in module.globals:
-        return module.globals[name]
-    kind = ir.ArrayType(I64, len(numbers))
-    table = ir.GlobalVariable(module, kind, name)
-    table.linkage, table.global_constant, table.initializer = "internal", True, ir.Constant(kind, numbers)
-    return emit.untyped(table)
+    return emit.constant_table(module, "parameters", numbers)
 
 
 def _row(b: Builder, table: Value, p: Value) -> list[Value]:

@@ -1,11 +1,12 @@
-"""Rows by their numbers (ops/indexing.py): gather copies them, scatter_rows adds them up in the order of the index."""
+"""Rows by their numbers (ops/indexing.py): gather copies them, scatter_rows and add_rows add them up in the order of the index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, Value, at, constant, load, splat, store
+from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen.elements import expression
+from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, constant, load, splat, store
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
@@ -13,6 +14,7 @@ from shapescript.compiler.codegen.storage import clear_bytes
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import product
+from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.locations import has_storage
 
@@ -20,7 +22,7 @@ ALL_GOOD = -1  # where all indices are in range
 WORD = 8  # bytes of scratch for a value without axes
 SCRATCH_BYTES = 64
 
-Kernel = Callable[[Builder, ElementType, Sequence[Value], emit.Size, emit.Size, emit.Size], "Value | None"]
+Kernel = Callable[[Builder, Element, Sequence[Value], emit.Size, emit.Size, emit.Size], "Value | None"]
 
 
 @lowers("gather")
@@ -30,10 +32,8 @@ def _gather(low: Lowering, op: Op) -> None:
     with low.scratch(SCRATCH_BYTES) as scratch:
         places = _address(low, index, scratch)
         result = low.pointer(op.result) if has_storage(op.result) else at(b, scratch, WORD, emit.I8)
-        bad = _call(low, op, rows, [low.pointer(rows), places, result], _emit_gather)
-        found = b.icmp_signed("!=", bad, I64(ALL_GOOD))
-        wrong = load(b, b.select(found, at(b, places, bad, I64), scratch), I64)
-        low.fail_if(found, Site("index", op), [bad, wrong, size])
+        bad = _call(low, op, rows, index, [low.pointer(rows), places, result], _emit_gather)
+        fail_if_outside(low, op, bad, places, size)
         if not has_storage(op.result):
             low.define(op.result, low.load_number(result, result_type(rows).element))
 
@@ -43,7 +43,26 @@ def _scatter_rows(low: Lowering, op: Op) -> None:
     rows, index = op.operands
     with low.scratch(SCRATCH_BYTES) as scratch:
         places, source = _address(low, index, scratch), _address(low, rows, at(low.b, scratch, WORD, emit.I8))
-        _call(low, op, op.result, [source, places, low.pointer(op.result)], _emit_scatter_rows)
+        _call(low, op, op.result, index, [source, places, low.pointer(op.result)], _emit_scatter_rows)
+
+
+@lowers("add_rows")
+def _add_rows(low: Lowering, op: Op) -> None:
+    """The result lies where the tensor lies."""
+    x, rows, index = op.operands
+    size = emit.size(low.size(result_type(x).axes[0]))
+    with low.scratch(SCRATCH_BYTES) as scratch:
+        places, source = _address(low, index, scratch), _address(low, rows, at(low.b, scratch, WORD, emit.I8))
+        bad = _call(low, op, x, index, [source, places, low.pointer(op.result)], _emit_add_rows)
+        fail_if_outside(low, op, bad, places, size)
+
+
+def fail_if_outside(low: Lowering, op: Op, bad: Value, index: Value, size: Value) -> None:
+    """Leave where a kernel has found an index out of range: `bad` is its position, or ALL_GOOD."""
+    b = low.b
+    found = b.icmp_signed("!=", bad, I64(ALL_GOOD))
+    wrong = load(b, b.select(found, at(b, index, bad, I64), low.context), I64)  # of anything, where none is wrong
+    low.fail_if(found, Site("index", op), [bad, wrong, size])
 
 
 def _address(low: Lowering, value: nodes.Value, room: Value) -> Value:
@@ -54,27 +73,25 @@ def _address(low: Lowering, value: nodes.Value, room: Value) -> Value:
     return room
 
 
-def _call(low: Lowering, op: Op, matrix: nodes.Value, tensors: Sequence[Value], kernel: Kernel) -> Value:
+def _call(low: Lowering, op: Op, matrix: nodes.Value, index: nodes.Value, tensors: Sequence[Value], kernel: Kernel) -> Value:
     """A shared kernel on the tensors, given the element type and sizes: positions of the index, rows of the matrix, elements of a row."""
     kind = result_type(matrix)
-    names, element = SizeArguments(), MEMORY_TYPES[kind.element]
-    sizes = names.names([product(result_type(op.operands[1]).axes), kind.axes[0], product(kind.axes[1:])])
+    names = SizeArguments()
+    sizes = names.names([product(result_type(index).axes), kind.axes[0], product(kind.axes[1:])])
 
     def body(b: Builder, given: Sequence[Value]) -> Value | None:
         values = names.values(given)
         positions, rows, width = (values.of(b, size) for size in sizes)
-        return kernel(b, element, given[: len(tensors)], positions, rows, width)
+        return kernel(b, kind.element, given[: len(tensors)], positions, rows, width)
 
     arguments = [*tensors, *(emit.size(low.size(size)) for size in names.run_time)]
-    return low.shared(op.name, (element, sizes), arguments, body, I64 if op.name == "gather" else emit.VOID)
+    return low.shared(op.name, (kind.element, sizes), arguments, body, emit.VOID if op.name == "scatter_rows" else I64)
 
 
-def _emit_gather(
-    b: Builder, element: ElementType, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size
-) -> Value:
+def _emit_gather(b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size) -> Value:
     """tensors: the addresses of rows, index and result. Returns the first position whose index is out of range, before anything is written,
     else ALL_GOOD."""
-    source, index, result = tensors
+    element, (source, index, result) = MEMORY_TYPES[kind], tensors
     bad = first_outside(b, index, positions, rows)
     with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
         b.ret(bad)
@@ -96,23 +113,38 @@ def _emit_gather(
 
 
 def _emit_scatter_rows(
-    b: Builder, element: ElementType, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size
+    b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size
 ) -> None:
     """tensors: the addresses of the rows to add, index and result."""
-    source, index, result = tensors
-    clear_bytes(b, result, emit.times(b, emit.times(b, rows, width), emit.element_bytes(element)))
+    clear_bytes(b, tensors[2], emit.times(b, emit.times(b, rows, width), emit.element_bytes(MEMORY_TYPES[kind])))
+    _emit_adding(b, kind, tensors, positions, rows, width)
+
+
+def _emit_add_rows(b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size) -> Value:
+    """tensors: the addresses of the rows to add, index and what they are added to. Returns the first position whose index is out of range,
+    before anything is written, else ALL_GOOD."""
+    bad = first_outside(b, tensors[1], positions, rows)
+    with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
+        b.ret(bad)
+    _emit_adding(b, kind, tensors, positions, rows, width)
+    return I64(ALL_GOOD)
+
+
+def _emit_adding(b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size) -> None:
+    """A row whose index is out of range is left out."""
+    element, total, (source, index, result) = MEMORY_TYPES[kind], expression("add", (kind, kind)), tensors
 
     def add(i: Value, _: Sequence[Value]) -> None:
         row = load(b, at(b, index, i, I64), I64)
         with b.if_then(b.icmp_unsigned("<", row, emit.size(rows)), likely=True):
             here, there = (at(b, tensor, emit.times(b, place, width), element) for tensor, place in ((source, i), (result, row)))
             if width == 1:
-                store(b, b.fadd(load(b, there, element), load(b, here, element)), there)
+                store(b, scalars.emit(b, total, [load(b, there, element), load(b, here, element)]), there)
                 return
 
             def vector(j: Value, mask: Value | None) -> None:
-                total = b.fadd(*(load(b, at(b, place, j, element), element, LANES, mask) for place in (there, here)))
-                store(b, total, at(b, there, j, element), mask)
+                operands = [load(b, at(b, place, j, element), element, LANES, mask) for place in (there, here)]
+                store(b, scalars.emit(b, total, operands), at(b, there, j, element), mask)
 
             each_vector(b, width, vector)
 

@@ -78,3 +78,8 @@ def _divide_integers(low: Lowering, op: Op) -> None:
     operands = [low.number(operand) for operand in op.operands]
     low.fail_if(scalars.emit(low.b, fails, operands), Site("integer division", op), operands)
     low.define(op.result, scalars.emit(low.b, result, operands))
+
+
+@lowers("check")
+def _check(low: Lowering, op: Op) -> None:
+    low.fail_if(low.b.not_(low.number(op.operands[0])), Site("check", op))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from shapescript.compiler.codegen import (
+    along,
     emit,
     indexing,
     lower_control,
     lower_data,
+    lower_draws,
     lower_elements,
     lower_host,
     lower_models,
+    lower_optimisers,
+    lower_places,
     lower_reductions,
+    lower_reserve,
     products,
     rows,
+    sorting,
+    windows,
 )
 from shapescript.compiler.codegen.block import lower_block, move
 from shapescript.compiler.codegen.context import ContextLayout, load_address, load_number, load_word, store_number, store_word
@@ -30,15 +37,22 @@ from shapescript.compiler.passes.plan import plan_memory
 
 ENTRY = "shapescript_entry"
 RULE_MODULES = (  # they fill RULES
+    along,
     indexing,
     lower_control,
     lower_data,
+    lower_draws,
     lower_elements,
     lower_host,
     lower_models,
+    lower_optimisers,
+    lower_places,
     lower_reductions,
+    lower_reserve,
     products,
     rows,
+    sorting,
+    windows,
 )
 
 LEFT = 1  # what the entry returns where native code left at a site; 0 otherwise
@@ -87,6 +101,7 @@ def _finish(low: Lowering) -> None:
     for index, value in zip(changed, yields[function.results :], strict=True):
         if has_storage(value):
             move(low, value, Location(ParameterStorage(index)))
+            _make_nans_canonical(low, value, Location(ParameterStorage(index)))
 
 
 def _give(low: Lowering, value: nodes.Value, place: int) -> None:
@@ -96,10 +111,7 @@ def _give(low: Lowering, value: nodes.Value, place: int) -> None:
         if place in low.late_results:
             _ask_for_storage(low, value, word)
         move(low, value, target)
-        if isinstance(value.type, TensorType) and value.type.element.is_float:
-            element = MEMORY_TYPES[value.type.element]
-            arguments = [low.address(target), emit.size(low.size(product(value.type.axes)))]
-            low.shared("canonical_nan", element, arguments, lambda b, given: _canonical(b, element, *given))
+        _make_nans_canonical(low, value, target)
     elif isinstance(value.type, TensorType):
         number = low.number(value)
         if value.type.element.is_float:
@@ -116,6 +128,14 @@ def _ask_for_storage(low: Lowering, value: nodes.Value, word: int) -> None:
         store_word(low.b, emit.size(low.size(axis)), low.context, low.layout.first_exchange + place)
     low.exchange_words = max(low.exchange_words, len(value.type.axes))
     low.call_host(Site("late result", None, (word, value.type.element.value, len(value.type.axes))))
+
+
+def _make_nans_canonical(low: Lowering, value: nodes.Value, where: Location) -> None:
+    """In a tensor of floats that leaves the program."""
+    if isinstance(value.type, TensorType) and value.type.element.is_float:
+        element = MEMORY_TYPES[value.type.element]
+        arguments = [low.address(where), emit.size(low.size(product(value.type.axes)))]
+        low.shared("canonical_nan", element, arguments, lambda b, given: _canonical(b, element, *given))
 
 
 def _canonical(b: Builder, element: emit.ElementType, values: Value, count: Value) -> None:

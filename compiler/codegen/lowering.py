@@ -138,6 +138,15 @@ class Lowering:
             case _:
                 return self.slots[location.storage.slot]
 
+    def caller_word(self, location: Location) -> int:
+        """Which word of the context holds the address of what the caller gave for a storage of its own."""
+        match location.storage:
+            case ParameterStorage(index):
+                return self.parameter_word(index)
+            case ResultStorage(index):
+                return self.layout.first_result + index
+        raise ValueError(f"{location} is no storage of the caller's")
+
     def parameter_word(self, index: int) -> int:
         return self.layout.first_symbol - self.layout.parameters + index
 

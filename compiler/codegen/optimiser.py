@@ -1,8 +1,8 @@
-"""The optimiser's kernels over flat buffers of float32 (docs/exactness.md, optimisers): AdamW's update, and clipping by the norm.
+"""Updates of parameters in flat buffers, by the definitions of numerics/optimisers.py.
 
-Buffers are 64-byte aligned; each parameter begins at a multiple of 64 bytes, and what lies between them holds zeros. `emit_adamw` works
-on elements low to high of the four buffers, so any cut at multiples of 16 shares it out. The norm's kernels (gradient_norm.py) can be had
-from here.
+Buffers are 64-byte aligned; each parameter begins at a multiple of 64 bytes, and what lies between them holds zeros. So neighbouring
+parameters of one element type and treatment are one run: `emit_update` works on elements low to high of all buffers, and any cut at
+multiples of 64 bytes shares a run out.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from shapescript.compiler.codegen.emit import (
     F32,
     F64,
     I64,
-    LANES,
     PTR,
     Builder,
+    ElementType,
     Size,
     Value,
     at,
     constant,
+    element_bytes,
     function,
-    intrinsic,
     load,
     loop,
     size,
@@ -34,43 +34,21 @@ from shapescript.compiler.codegen.emit import (
     store,
     while_loop,
 )
-from shapescript.compiler.codegen.gradient_norm import (
-    Parameter,
-    block_total,
-    emit_all_finite,
-    emit_norm,
-    emit_square_blocks,
-    norm_scratch_bytes,
-)
+from shapescript.compiler.ir.flat import ALIGNMENT
 from shapescript.compiler.numerics import elementary
-from shapescript.compiler.numerics.moments import SMALLEST_MOMENT
+from shapescript.compiler.numerics.optimisers import OptimiserKind, number_expressions, update_expressions
 from shapescript.compiler.numerics.scalar import Argument, Kind
 
-__all__ = [
-    "AdamwNumbers",
-    "Parameter",
-    "block_total",
-    "emit_adamw",
-    "emit_adamw_numbers",
-    "emit_all_finite",
-    "emit_norm",
-    "emit_power_of_step",
-    "emit_square_blocks",
-    "norm_scratch_bytes",
-]
+KINDS_OF: dict[ElementType, Kind] = {F32: Kind.F32, F64: Kind.F64}
 
 
 @dataclass(frozen=True)
-class AdamwNumbers:
-    """What an update's arithmetic needs beside tensors, each f64 arithmetic rounded once to f32."""
+class Given:
+    """What an update's numbers are made of, all f64 but the step (I64, from 1): one for each of the kind's constants and powers."""
 
-    first_weight: Value  # 1 - beta1
-    second_keep: Value  # beta2
-    second_weight: Value  # 1 - beta2
-    root: Value  # 1 / sqrt(1 - beta2^t)
-    eps: Value
-    value_keep: Value  # 1 - rate * decay
-    rate: Value  # rate / (1 - beta1^t)
+    constants: Sequence[Value]
+    powers: Sequence[Value]
+    step: Value
 
 
 def emit_power_of_step(b: Builder, base: Value, t: Value) -> Value:
@@ -84,53 +62,73 @@ def emit_power_of_step(b: Builder, base: Value, t: Value) -> Value:
     return while_loop(b, lambda state: b.icmp_signed("!=", state[2], I64(0)), body, [constant(1.0, F64), base, t])[0]
 
 
-def emit_adamw_numbers(b: Builder, t: Value, rate: Value, beta1: Value, beta2: Value, eps: Value, decay: Value) -> AdamwNumbers:
-    """For update number t, counted from 1 (I64); the others are f64."""
-    one = constant(1.0, F64)
-    first, second = (b.fsub(one, emit_power_of_step(b, beta, t)) for beta in (beta1, beta2))
-    numbers = [
-        b.fsub(one, beta1),
-        beta2,
-        b.fsub(one, beta2),
-        b.fdiv(one, intrinsic(b, "sqrt", second)),
-        eps,
-        b.fsub(one, b.fmul(rate, decay)),
-        b.fdiv(rate, first),
-    ]
-    return AdamwNumbers(*(b.fptrunc(number, F32) for number in numbers))
+def emit_given(b: Builder, kind: OptimiserKind, constants: Sequence[Value], step: Value) -> Given:
+    """For update number `step`, counted from 1 (I64), with these constants (f64)."""
+    named = dict(zip((one.name for one in kind.constants), constants, strict=True))
+    return Given(constants, [emit_power_of_step(b, named[name], step) for name in kind.powers], step)
 
 
-def emit_adamw(
-    b: Builder, parameter: Value, gradient: Value, first: Value, second: Value, low: Size, high: Size, factor: Value, numbers: AdamwNumbers
+def emit_numbers(
+    b: Builder, kind: OptimiserKind, given: Given, element: ElementType, rate: Value, factor: float = 1.0, decay: bool = True
+) -> list[Value]:
+    """The numbers of an update at this rate (f64), for parameters with a factor on the rate, and with or without decay."""
+    zero = constant(0.0, F64)
+    constants = [zero if one.name == "decay" and not decay else value for one, value in zip(kind.constants, given.constants, strict=True)]
+    scaled = rate if factor == 1.0 else b.fmul(rate, constant(factor, F64))
+    numbers = scalars.emit_all(b, number_expressions(kind), [*constants, scaled, *given.powers, given.step])
+    return numbers if element == F64 else [b.fptrunc(number, F32) for number in numbers]
+
+
+def emit_update(
+    b: Builder,
+    kind: OptimiserKind,
+    element: ElementType,
+    has_optional: bool,
+    buffers: Sequence[Value],
+    factor: Value,
+    numbers: Sequence[Value],
+    low: Size,
+    high: Size,
 ) -> None:
-    """Update elements low to high (multiples of 16) of the flat buffers with the gradient times `factor` (f32).
+    """Update elements low to high (multiples of 64 bytes) with the gradient times `factor`.
 
-    m += (g - m)(1 - beta1), flushed; v = g g (1 - beta2) + v beta2; p = p (1 - rate decay) - m / (sqrt(v) root + eps) * rate', all unfused.
+    buffers: the values, the gradient, the slots that are there. Factor and numbers are of the element's type.
     """
-    fn = _adamw(b.module)
-    b.call(fn, [parameter, gradient, first, second, size(low), size(high), factor, *vars(numbers).values()])
+    fn = _update(b.module, kind, element, has_optional, len(buffers), len(numbers))
+    b.call(fn, [*buffers, size(low), size(high), factor, *numbers])
 
 
-def _adamw(module: ir.Module) -> Any:
-    if "adamw" in module.globals:
-        return module.globals["adamw"]
-    fn, b = function(module, "adamw", [PTR] * 4 + [I64] * 2 + [F32] * 8)
-    p, g, m, v, low, high = fn.args[:6]
-    factor, *rest = (splat(b, number, LANES) for number in fn.args[6:])
-    numbers = AdamwNumbers(*rest)
-    zero, smallest = constant(0.0, factor.type), constant(SMALLEST_MOMENT, factor.type)
+def _update(module: ir.Module, kind: OptimiserKind, element: ElementType, has_optional: bool, buffers: int, numbers: int) -> Any:
+    name = f"{kind.name}.{KINDS_OF[element].value}{'.' + kind.optional_slots[0].name if has_optional else ''}"
+    if name in module.globals:
+        return module.globals[name]
+    fn, b = function(module, name, [PTR] * buffers + [I64] * 2 + [element] * (1 + numbers))
+    pointers, (low, high, *scalar_numbers) = fn.args[:buffers], fn.args[buffers:]
+    lanes = ALIGNMENT // element_bytes(element)
+    spread = [splat(b, number, lanes) for number in scalar_numbers]
+    expressions = update_expressions(kind, KINDS_OF[element], has_optional)
+    in_turn = [*pointers[1:], pointers[0]]  # beyond the caches a tenth faster than the value first
 
     def turn(i: Value, _: Sequence[Value]) -> None:
-        gradient = b.fmul(load(b, at(b, g, i, F32), F32, LANES, align=64), factor)
-        first, second, value = (load(b, at(b, buffer, i, F32), F32, LANES, align=64) for buffer in (m, v, p))
-        first = b.fadd(b.fmul(b.fsub(gradient, first), numbers.first_weight), first)
-        first = b.select(b.fcmp_ordered("<", intrinsic(b, "fabs", first), smallest), zero, first)
-        second = b.fadd(b.fmul(b.fmul(gradient, gradient), numbers.second_weight), b.fmul(second, numbers.second_keep))
-        spread = b.fadd(b.fmul(intrinsic(b, "sqrt", second), numbers.root), numbers.eps)
-        value = b.fsub(b.fmul(value, numbers.value_keep), b.fmul(b.fdiv(first, spread), numbers.rate))
-        for buffer, new in ((m, first), (v, second), (p, value)):
-            store(b, new, at(b, buffer, i, F32), align=64)
+        gradient, *slots, value = (load(b, at(b, pointer, i, element), element, lanes, align=ALIGNMENT) for pointer in in_turn)
+        moved = scalars.emit_all(b, (*expressions[1:], expressions[0]), [value, gradient, *slots, *spread])
+        for pointer, new in zip(in_turn[1:], moved, strict=True):
+            store(b, new, at(b, pointer, i, element), align=ALIGNMENT)
 
-    loop(b, low, high, LANES, turn)
+    loop(b, low, high, lanes, turn)
     b.ret_void()
     return fn
+
+
+def emit_moves_padding(
+    b: Builder, kind: OptimiserKind, element: ElementType, has_optional: bool, factor: Value, numbers: Sequence[Value]
+) -> Value:
+    """Whether an update with these numbers makes anything but +0 of zeros (I1): without eps, say, it divides 0 by 0."""
+    word = {F32: Kind.I32, F64: Kind.I64}[element]
+    expressions = update_expressions(kind, KINDS_OF[element], has_optional)
+    zeros = [constant(0.0, element)] * (len(expressions) + 1)
+    found = [b.bitcast(new, scalars.TYPES[word]) for new in scalars.emit_all(b, expressions, [*zeros, factor, *numbers])]
+    together = found[0]
+    for one in found[1:]:
+        together = b.or_(together, one)
+    return b.icmp_signed("!=", together, constant(0, together.type))

@@ -7,19 +7,20 @@ vectors, until none is left. A loop over batches does so for a window of places 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit, scalars
-from shapescript.compiler.codegen.emit import I1, I32, I64, LANES, PTR, Builder, Value, at, iota, lane_mask, load, loop, splat, store
+from shapescript.compiler.codegen.emit import I1, I8, I32, I64, LANES, PTR, Builder, Value, at, iota, lane_mask, load, loop, splat, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Registers
-from shapescript.compiler.codegen.random import emit_run, stream
+from shapescript.compiler.codegen.random import emit_run, emit_words, stream
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.numerics import permutation
 from shapescript.compiler.numerics.philox import GROUP_WORDS, Domain
+from shapescript.compiler.numerics.sampling import ROW, WORDS_A_ROW
 from shapescript.compiler.numerics.scalar import U32, U64, Argument
 from shapescript.compiler.ops.build import result_type
 
@@ -43,11 +44,12 @@ def window_words(b: Builder, capacity: emit.Size) -> emit.Size:
 
 @dataclass(frozen=True)
 class Window:
-    """The examples at some following places of an order (its registers: object, block, k, seed)."""
+    """The examples at some following places of an order (its registers: object, block, k, seed, its first place, how many places)."""
 
     order: Registers
     memory: Value
     capacity: emit.Size
+    repeats: bool  # whether rows are drawn, each from all
 
     def clear(self, b: Builder) -> None:
         """No place is known."""
@@ -56,7 +58,7 @@ class Window:
 
     def rows(self, low: Lowering, start: Value, end: Value, count: emit.Size) -> Value:
         """The address of the numbers of the examples at places start to start + count, which are all before `end`."""
-        b, (_, block, k, seed) = low.b, self.order
+        b, (_, block, k, seed, first, _) = low.b, self.order
         rows = at(b, self.memory, _ROWS, I64)
         known = load(b, at(b, self.memory, _END, I64), I64)
         with b.if_then(b.icmp_signed(">", b.add(start, emit.size(count)), known)):
@@ -64,8 +66,11 @@ class Window:
             store(b, start, at(b, self.memory, _FIRST, I64))
             store(b, b.add(start, wanted), at(b, self.memory, _END, I64))
             numbers = at(b, rows, self.capacity, I64)
-            arguments = [rows, numbers, at(b, numbers, self.capacity, I64), load(b, block, I64), seed, k, start, wanted]
-            low.shared("order_rows", None, arguments, _emit_rows)
+            arguments = [rows, numbers, at(b, numbers, self.capacity, I64), load(b, block, I64), seed, k, b.add(first, start), wanted]
+            if self.repeats:
+                low.shared("sampled_rows", None, arguments, _emit_sampled_rows)
+            else:
+                low.shared("order_rows", None, arguments, _emit_rows)
         return at(b, rows, b.sub(start, load(b, at(b, self.memory, _FIRST, I64), I64)), I64)
 
 
@@ -111,23 +116,91 @@ def _emit_rows(b: Builder, arguments: Sequence[Value]) -> None:
     emit.while_loop(b, lambda left: b.icmp_signed(">", left[0], I64(0)), turn, [count])
 
 
-# ---- fields
+def _emit_sampled_rows(b: Builder, arguments: Sequence[Value]) -> None:
+    """rows[i] = the example that is drawn for place start + i, for i < count. There is room for count in whole vectors of WIDTH."""
+    rows, _, _, n, seed, k, start, count = arguments
+    source = stream(b, seed, Domain.SAMPLE, k)
+
+    def draw(i: Value, _: Sequence[Value]) -> None:
+        count_of_words = WORDS_A_ROW * LANES
+        drawn = emit_words(b, source, b.mul(b.add(start, i), I64(WORDS_A_ROW)), count_of_words)
+        words = b.trunc(drawn, emit.vector_of(I32, count_of_words))
+        high, low = (emit.shuffle(b, words, words, range(word, count_of_words, WORDS_A_ROW)) for word in range(WORDS_A_ROW))
+        store(b, scalars.emit(b, ROW, [high, low, n]), at(b, rows, i, I64))
+
+    loop(b, 0, count, LANES, draw)
+
+
+# ---- fields: a dataset's block has the address of each and how many bytes apart its rows are
 
 
 def field_address(low: Lowering, block: Value, field: int) -> Value:
     """Where a dataset's field begins."""
-    return low.b.load(at(low.b, block, 1 + field, I64), align=8, typ=PTR)
+    return low.b.load(at(low.b, block, 1 + 2 * field, I64), align=8, typ=PTR)
+
+
+def _row_bytes(low: Lowering, block: Value, field: int) -> Value:
+    return load(low.b, at(low.b, block, 2 + 2 * field, I64), I64)
+
+
+def example_bytes(value: nodes.Value) -> int:
+    """Of a field of one example."""
+    return _example_size(value) * result_type(value).element.bytes
+
+
+def _example_size(value: nodes.Value) -> int:
+    count = product(result_type(value).axes[1:]).constant()
+    assert count is not None, "the sizes of one example are known"
+    return count
+
+
+def rows_follow(low: Lowering, block: Value, fields: Mapping[int, nodes.Value]) -> Value:
+    """Whether the rows of all these fields lie one behind the other, neither apart nor overlapping (I1)."""
+    found: Value = I1(1)
+    for field, value in fields.items():
+        found = low.b.and_(found, low.b.icmp_signed("==", _row_bytes(low, block, field), I64(example_bytes(value))))
+    return found
 
 
 def gather(low: Lowering, rows: Value, count: emit.Size, block: Value, fields: Mapping[int, nodes.Value]) -> None:
-    """Copy the fields of `count` examples to where these values of the program lie, in one pass."""
-    copies = []
-    for value in fields.values():
-        of_one = product(result_type(value).axes[1:]).constant()
-        assert of_one is not None, "the sizes of one example are known"
-        copies.append(_FieldCopy(MEMORY_TYPES[result_type(value).element], of_one))
-    pointers = [pointer for field, value in fields.items() for pointer in (field_address(low, block, field), low.pointer(value))]
-    low.shared("gather", tuple(copies), [rows, emit.size(count), *pointers], lambda b, given: _emit_gather(b, copies, given))
+    """Copy the fields of the examples with these numbers to where these values of the program lie, in one pass."""
+    targets = {field: low.pointer(value) for field, value in fields.items()}
+    _copy(low, "gather", [rows, emit.size(count)], block, fields, targets, lambda b, given, i: load(b, at(b, given[0], i, I64), I64))
+
+
+def copy_rows(
+    low: Lowering, start: Value, count: Value, block: Value, fields: Mapping[int, nodes.Value], targets: Mapping[int, Value]
+) -> None:
+    """Copy the fields of `count` examples from `start` on to the targets."""
+    _copy(low, "copy_rows", [start, count], block, fields, targets, lambda b, given, i: b.add(given[0], i))
+
+
+def _copy(
+    low: Lowering,
+    name: str,
+    which: Sequence[Value],
+    block: Value,
+    fields: Mapping[int, nodes.Value],
+    targets: Mapping[int, Value],
+    row: Callable[[Builder, Sequence[Value], Value], Value],
+) -> None:
+    """`row(b, which, i)` gives the number of the i-th example; which[1] is how many there are."""
+    copies = [_FieldCopy(MEMORY_TYPES[result_type(value).element], _example_size(value)) for value in fields.values()]
+    words = [word for field in fields for word in (field_address(low, block, field), _row_bytes(low, block, field), targets[field])]
+
+    def body(b: Builder, given: Sequence[Value]) -> None:
+        which_, fields_ = given[:2], given[2:]
+
+        def example(i: Value, _: Sequence[Value]) -> None:
+            number = row(b, which_, i)
+            for place, copy in enumerate(copies):
+                source, apart, target = fields_[3 * place : 3 * place + 3]
+                here = at(b, source, b.mul(number, apart), I8)
+                copy.build(b, here, at(b, target, emit.times(b, i, copy.count), copy.element))
+
+        loop(b, 0, which_[1], 1, example)
+
+    low.shared(name, tuple(copies), [*which, *words], body)
 
 
 @dataclass(frozen=True)
@@ -153,16 +226,3 @@ class _FieldCopy:
             loop(b, 0, whole, LANES, lambda i, _: vector(i))
         if self.count > whole:
             vector(whole, self.count - whole)
-
-
-def _emit_gather(b: Builder, copies: Sequence[_FieldCopy], arguments: Sequence[Value]) -> None:
-    rows, count, *pointers = arguments
-
-    def example(i: Value, _: Sequence[Value]) -> None:
-        row = load(b, at(b, rows, i, I64), I64)
-        for place, copy in enumerate(copies):
-            source, target = pointers[2 * place : 2 * place + 2]
-            here, there = (emit.times(b, number, copy.count) for number in (row, i))
-            copy.build(b, at(b, source, here, copy.element), at(b, target, there, copy.element))
-
-    loop(b, 0, count, 1, example)

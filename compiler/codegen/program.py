@@ -66,7 +66,7 @@ class NativeFunction:
         arena = self.arenas.take()
         try:
             storages = self._marshal(arguments, frame.block)
-            frame.begin(host, list(arguments), arena)
+            frame.begin(host, list(arguments), storages, arena)
             if self._enter(frame.address):
                 raise self._failure(frame)
             return [frame.result(*kind) if storage is None else storage for kind, storage in zip(self._kinds, storages, strict=True)]

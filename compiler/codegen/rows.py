@@ -60,7 +60,7 @@ def _cross_entropy(low: Lowering, op: Op) -> None:
         low.define(loss, low.load_number(scratch, element))
 
 
-class _Greatest(Reduction):
+class Greatest(Reduction):
     """max whose zeros' signs don't matter, since only differences to it are used."""
 
     def combine(self, b: Builder, x: Value, y: Value) -> Value:
@@ -111,7 +111,7 @@ class _Rows:
         """A row's sum of exponentials, and its label's logit less the greatest one."""
         chosen = load(b, at(b, line, label, self.kind), self.kind)
         (top,) = reduce_run(
-            b, [_Greatest("max", self.kind)], classes, lambda b, i, mask: [load(b, at(b, line, i, self.kind), self.kind, LANES, mask)]
+            b, [Greatest("max", self.kind)], classes, lambda b, i, mask: [load(b, at(b, line, i, self.kind), self.kind, LANES, mask)]
         )
         tops = splat(b, top, LANES)
         in_registers = isinstance(classes, int) and classes < LANES

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import F64, Builder, Value
+from shapescript.compiler.codegen.emit import F64, I64, Builder, Value
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import DatasetType, OrderedType, TensorType
+from shapescript.compiler.passes.symbols import is_doubtful
 
 
 class SizeValues:
@@ -101,7 +102,10 @@ class SizeValues:
                 return scope[symbol]
         assert symbol.quotient is not None, f"the size {symbol} is not bound here"
         numerator, denominator = (emit.size(self.of(b, part)) for part in symbol.quotient)
-        return b.sdiv(numerator, denominator)
+        if not symbol.rounded:
+            return b.sdiv(numerator, denominator)
+        below = b.icmp_signed("<", b.srem(numerator, denominator), I64(0))
+        return b.sub(b.sdiv(numerator, denominator), b.zext(below, I64))
 
 
 def doubtful_sizes(block: Block) -> dict[Size, Op | None]:
@@ -111,7 +115,8 @@ def doubtful_sizes(block: Block) -> dict[Size, Op | None]:
     for parameter in block.parameters:
         _note(parameter.type, None, found)
     for op in block.ops:
-        for part in (*(result.type for result in op.results), *(op.attributes.get(name) for name in ("axes", "space", "size"))):
+        results = (result.type for result in op.results)
+        for part in (op.attributes.get("room"), *results, *(op.attributes.get(name) for name in ("axes", "space", "size"))):
             _note(part, op, found)
     return found
 
@@ -119,7 +124,7 @@ def doubtful_sizes(block: Block) -> dict[Size, Op | None]:
 def _note(part: Any, op: Op | None, found: dict[Size, Op | None]) -> None:
     match part:
         case Size():
-            if part.constant() is None and (any(count < 0 for _, count in part.terms) or any(symbol.quotient for symbol in part.symbols())):
+            if is_doubtful(part):
                 found.setdefault(part, op)
         case TensorType(_, axes):
             _note(axes, op, found)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import I1, I64, PTR, VOID, Builder, Value, at, load, store
-from shapescript.compiler.codegen.lowering import Lowering
+from shapescript.compiler.codegen.emit import F64, I1, I64, PTR, VOID, Builder, Value, at, load, store
+from shapescript.compiler.codegen.lowering import Lowering, Site
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.types import OptimiserType, Type
+from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, FIRST_SLOT, KINDS, STEP, OptimiserKind
 from shapescript.compiler.ops.locations import OPTIMISER_BLOCK_BYTES, Location, SlotStorage, storage_bytes
-
-STEP, FIRST, SECOND, CONSTANTS = 0, 1, 2, 3  # words of an optimiser's block; the constants are beta1, beta2, eps and decay
-CONSTANT_COUNT = 4
-OPTIMISER_WORDS = 8
 
 
 def copy_bytes(b: Builder, target: Value, source: Value, count: emit.Size) -> None:
@@ -38,28 +35,48 @@ def clear_bytes(b: Builder, target: Value, count: emit.Size) -> None:
     b.call(fn, [target, emit.I8(0), emit.size(count), I1(0)])
 
 
-@dataclass(frozen=True)
-class OptimiserParts:
-    """Addresses of an optimiser's block and moments."""
-
-    block: Value
-    first: Value
-    second: Value
+# ---- the parts of an optimiser: numerics/optimisers.py says what lies in its block
 
 
-def optimiser_parts(b: Builder, block: Value) -> OptimiserParts:
-    return OptimiserParts(block, load(b, at(b, block, FIRST, I64), PTR, align=8), load(b, at(b, block, SECOND, I64), PTR, align=8))
+def slot_pointer(b: Builder, block: Value, place: int) -> Value:
+    """Where a slot that is there begins."""
+    return load(b, at(b, block, FIRST_SLOT + place, I64), PTR, align=8)
 
 
-def new_optimiser(low: Lowering, kind: OptimiserType, location: Location) -> OptimiserParts:
-    """The parts of the storage at a location whose contents are to be set; in a slot, the moments follow the block."""
-    b, block = low.b, low.address(location)
+def load_constants(b: Builder, kind: OptimiserKind, block: Value) -> list[Value]:
+    return [load(b, at(b, block, FIRST_CONSTANT + place, F64), F64) for place in range(len(kind.constants))]
+
+
+def present_slots(b: Builder, kind: OptimiserKind, block: Value) -> Value:
+    """Whether the state has its kind's optional slots (I1)."""
+    (constant,) = {slot.only_with for slot in kind.optional_slots}
+    return b.fcmp_unordered("!=", load(b, at(b, block, kind.constant_word(constant), F64), F64), emit.constant(0.0, F64))
+
+
+def each_slot(b: Builder, kind: OptimiserKind, block: Value, act: Callable[[int], None]) -> None:
+    """`act(place)` for each slot that the state's constants ask for."""
+    for place, slot in enumerate(kind.slots):
+        if slot.only_with:
+            with b.if_then(present_slots(b, kind, block)):
+                act(place)
+        else:
+            act(place)
+
+
+def prepare_slots(low: Lowering, type_: OptimiserType, location: Location) -> None:
+    """Memory for the slots that the constants in the block at a location ask for. In a slot of the plan it follows the block; a caller's
+    state that lacks an optional one is given it by Python."""
+    b, block, kind, total = low.b, low.address(location), KINDS[type_.kind], flat_layout(type_.model).total
     if isinstance(location.storage, SlotStorage):
-        first = at(b, block, OPTIMISER_BLOCK_BYTES, emit.I8)
-        second = at(b, first, flat_layout(kind.model).total, emit.I8)
-        store(b, first, at(b, block, FIRST, I64), align=8)
-        store(b, second, at(b, block, SECOND, I64), align=8)
-    return optimiser_parts(b, block)
+        for place in range(len(kind.slots)):
+            slot = at(b, block, OPTIMISER_BLOCK_BYTES + place * total, emit.I8)
+            store(b, slot, at(b, block, FIRST_SLOT + place, I64), align=8)
+        return
+    for slot in kind.optional_slots:
+        place = kind.slots.index(slot)
+        missing = b.icmp_signed("==", load(b, at(b, block, FIRST_SLOT + place, I64), I64), I64(0))
+        with b.if_then(b.and_(missing, present_slots(b, kind, block)), likely=False):
+            low.call_host(Site("slot", None, (low.caller_word(location), place, total)))
 
 
 def move_into(low: Lowering, value: nodes.Value, target: Location) -> None:
@@ -71,11 +88,10 @@ def copy_contents(low: Lowering, kind: Type, source: Value, target: Location) ->
     """`source`: where a value of the type lies; an optimiser's block."""
     b = low.b
     if isinstance(kind, OptimiserType):
-        from_, to = optimiser_parts(b, source), new_optimiser(low, kind, target)
-        count = flat_layout(kind.model).total
-        for word in (STEP, *range(CONSTANTS, CONSTANTS + CONSTANT_COUNT)):
-            store(b, load(b, at(b, from_.block, word, I64), I64), at(b, to.block, word, I64))
-        copy_bytes(b, to.first, from_.first, count)
-        copy_bytes(b, to.second, from_.second, count)
+        block, optimiser, total = low.address(target), KINDS[kind.kind], flat_layout(kind.model).total
+        for word in (STEP, *range(FIRST_CONSTANT, FIRST_CONSTANT + len(optimiser.constants))):
+            store(b, load(b, at(b, source, word, I64), I64), at(b, block, word, I64))
+        prepare_slots(low, kind, target)
+        each_slot(b, optimiser, block, lambda place: copy_bytes(b, slot_pointer(b, block, place), slot_pointer(b, source, place), total))
         return
     copy_bytes(b, low.address(target), source, low.size(storage_bytes(kind)))

@@ -17,6 +17,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "Imports form no circle. Move what both need into a third module."),
     ("E0207", "an axis named nearly as a dim",
      "A warning: a lower-case axis has any size. If the dim is meant, write its name as it is declared."),
+    ("E0208", "a group that names no parameter",
+     "A pattern of a `group` fits the dotted name of at least one parameter of the model; buffers are no parameters."),
     # E03xx: types
     ("E0301", "a type that doesn't fit",
      "The value's type isn't the one wanted at this place; nothing converts silently."),
@@ -73,11 +75,14 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "A dim is a whole number, computed from numbers and other dims with `+`, `-`, `*` and exact `/`, and known when the program is"
      " compiled. Its name begins with an upper-case letter."),
     ("E0503", "a number out of its range",
-     "Sizes are from 0 to 2**48, a batch has at least one example, a rate is not negative, and a model has at most 4096 tensors."),
+     "Sizes are from 0 to 2**48, places of an axis from 0 to its size less 1, a batch has at least one example, a rate is not negative, and"
+     " a model has at most 4096 tensors."),
     ("E0504", "an override of no dim",
      "`--dim` and `dims=` name a dim that the program declares."),
     ("E0505", "dims that depend on each other",
      "A dim can't be computed from itself."),
+    ("E0506", "a text that can't be counted",
+     "The file isn't there, can't be read, or isn't UTF-8. It is looked for beside the program, then in the working directory."),
     # E06xx: mut and aliasing
     ("E0601", "a missing `mut` at the call",
      "What a call may change is marked where it is called too: `update(mut m, …)`."),
@@ -88,10 +93,11 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E0604", "`mut` for a parameter that isn't `mut`",
      "The function doesn't change this argument: leave `mut` out."),
     ("E0605", "something that can't be `mut`",
-     "Handles such as modes, sinks and datasets need no `mut`; a name bound without `mut` can't be changed."),
+     "Handles such as modes, sinks and datasets need no `mut`; a name bound without `mut` can't be changed; only models have parts that"
+     " are assigned, and tensors places."),
     # E07xx: modes and effects
     ("E0701", "a change where nothing may change",
-     "A `mut` argument stands neither in what is differentiated, nor in the condition of `while`, nor on the right of `and` and `or`."),
+     "A `mut` argument stands neither in the condition of `while` nor on the right of `and` and `or`."),
     # E08xx: differentiation
     ("E0801", "an operation without a derivative",
      "The operation can't be differentiated, and a silent zero would be wrong. Use `stop_gradient` where a zero is meant."),
@@ -99,6 +105,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "Gradients are taken of one number: a value of type `[]`. Reduce it first, with `mean` or `sum`."),
     ("E0803", "a gradient with respect to something without one",
      "`wrt` names a model or a tensor of floats."),
+    ("E0804", "a gradient that needs what can't be kept",
+     "What the gradient needs of each turn of a loop is kept, so the number of turns is known before the loop."),
     # E09xx: not built yet
     ("E0901", "a construct that isn't built yet",
      "The language has it, this version of the compiler doesn't."),

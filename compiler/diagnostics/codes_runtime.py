@@ -29,11 +29,17 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
      "A whole number was divided by 0 with `//` or `%`, or the least one by -1. Sums and products wrap around."),
     ("R1107", "places outside of an axis",
      "An index lies in 0 to the axis's size less 1; a range begins at 0 or later, and ends at the size or before, not before it begins."),
+    ("R1108", "logits without a distribution",
+     "The largest logit of a row is NaN or infinite, so nothing can be drawn by them."),
+    ("R1109", "a number that training can't use",
+     "A rate, a constant of an optimiser or the limit of a norm is out of its range, or NaN. Nothing was changed."),
     # R12xx: data files
     ("R1201", "a data file that isn't found",
      "Data files are looked for beside the program, then in the working directory."),
     ("R1202", "a data file that can't be used",
-     "The file is damaged, or its arrays don't fit the record."),
+     "The file is damaged, or what it holds doesn't fit the record."),
+    ("R1203", "a character or number that the vocabulary lacks",
+     "A text is made of the vocabulary's characters, and ids go from 0 to their number less 1."),
     # R13xx: checkpoints
     ("R1301", "a checkpoint that isn't found",
      "Checkpoints are read from and written to the working directory."),

@@ -7,7 +7,7 @@ changed: a pass builds new ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,10 +75,14 @@ class Module:
 
 def walk(block: Block) -> Iterator[Op]:
     """Every operation, those in regions too, outer before inner."""
-    for op in block.ops:
+    return walk_ops(block.ops)
+
+
+def walk_ops(ops: Iterable[Op]) -> Iterator[Op]:
+    for op in ops:
         yield op
         for region in op.regions:
-            yield from walk(region)
+            yield from walk_ops(region.ops)
 
 
 def free_values(block: Block) -> tuple[Value, ...]:

@@ -3,12 +3,13 @@ here an axis is its size."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from shapescript.compiler.ir.groups import fits
 from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.ir.starts import StartRule, substitute_start
 
 
 class Element(Enum):
@@ -42,41 +43,40 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """How a parameter begins: `uniform` between two numbers, `normal` of mean and deviation, or everywhere one number (`constant`)."""
-
-    kind: str
-    numbers: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StartRule:
-    """An initialiser whose numbers may depend on dims: for instance uniform(-1/sqrt(I), 1/sqrt(I)).
-
-    `kind` as in Start; `numbers` are host expressions over sizes, evaluated when all sizes are known.
-    """
-
-    kind: str
-    numbers: tuple[HostNumber, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HostNumber:
-    """An expression of the checker's constants: an operator (`+ - * / neg sqrt size number`) over parts."""
-
-    operator: str
-    parts: tuple[HostNumber, ...] = ()
-    value: float = 0.0
-    size: Size | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Member:
-    """A parameter (a tensor with its start), a sub-model or a list of sub-models."""
+    """A parameter or buffer (a tensor with its start), a sub-model or a list of sub-models. A sub-model's start, where it has one, is that
+    of every tensor in it."""
 
     name: str
     type: TensorType | ModelType | ListType
     start: StartRule | None = None
+    is_buffer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How optimisers treat a parameter: whether the decay is on it, a factor of the rate, and whether it stays as it is."""
+
+    decay: bool = True
+    rate: float = 1.0
+    frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The parameters of a model whose dotted names, as seen from it, fit one of the patterns; None leaves a part of their treatment as
+    it is."""
+
+    patterns: tuple[str, ...]
+    decay: bool | None = None
+    rate: float | None = None
+    frozen: bool | None = None
+
+    def treated(self, leaf: LeafType) -> LeafType:
+        if leaf.is_buffer or not any(fits(pattern, leaf.name) for pattern in self.patterns):
+            return leaf
+        said = {name: value for name in ("decay", "rate", "frozen") if (value := getattr(self, name)) is not None}
+        return replace(leaf, treatment=replace(leaf.treatment, **said))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,7 @@ class ModelType:
     members: tuple[Member, ...]
     is_parameter: bool = False
     models: tuple[ModelType, ...] = ()  # what stands for its type parameters
+    groups: tuple[Group, ...] = ()  # a later one wins, and those of the model around win over its own
 
     def __str__(self) -> str:
         inside = (*self.arguments, *self.models)
@@ -153,9 +154,10 @@ class DatasetType:
 
 @dataclass(frozen=True, slots=True)
 class OrderedType:
-    """A dataset seen in a permuted order."""
+    """A dataset's examples in a permuted order, or with `repeats` some of them, each drawn from all; of either, a part."""
 
     dataset: DatasetType
+    repeats: bool = False
 
     def __str__(self) -> str:
         return f"Ordered[{self.dataset.record}; {self.dataset.rows}]"
@@ -163,7 +165,7 @@ class OrderedType:
 
 @dataclass(frozen=True, slots=True)
 class HandleType:
-    """`Mode`, `LogSink` or `str`: what it stands for is outside the IR's values."""
+    """`Mode`, `LogSink`, `Vocabulary` or `str`: what it stands for is outside the IR's values."""
 
     name: str
 
@@ -171,19 +173,10 @@ class HandleType:
         return self.name
 
 
-MODE, SINK, STRING = HandleType("Mode"), HandleType("LogSink"), HandleType("str")
+MODE, SINK, VOCABULARY, STRING = HandleType("Mode"), HandleType("LogSink"), HandleType("Vocabulary"), HandleType("str")
 INT, FLOAT, BOOL = TensorType(Element.I64), TensorType(Element.F64), TensorType(Element.BOOL)
 
 Type = TensorType | ModelType | OptimiserType | DatasetType | OrderedType | HandleType
-
-
-@dataclass(frozen=True, slots=True)
-class Treatment:
-    """How optimisers treat a parameter: whether the decay is on it, a factor of the rate, and whether it stays as it is."""
-
-    decay: bool = True
-    rate: float = 1.0
-    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +194,28 @@ class LeafType:
         return not (self.is_buffer or self.treatment.frozen) and self.type.element.is_float
 
 
-def leaves(model: ModelType, prefix: str = "") -> Iterator[LeafType]:
-    """The tensors of a model in declaration order; the counts of lists must be known."""
+def leaves(model: ModelType, prefix: str = "", start: StartRule | None = None) -> Iterator[LeafType]:
+    """The tensors of a model in declaration order; the counts of lists must be known. `start` is how all of them begin, where given."""
+    for leaf in _members_leaves(model, start):
+        for group in model.groups:
+            leaf = group.treated(leaf)
+        yield replace(leaf, name=prefix + leaf.name) if prefix else leaf
+
+
+def _members_leaves(model: ModelType, start: StartRule | None) -> Iterator[LeafType]:
     for member in model.members:
-        name = prefix + member.name
-        if isinstance(member.type, TensorType):
-            yield LeafType(name, member.type, member.start)
-        elif isinstance(member.type, ModelType):
-            yield from leaves(member.type, name + ".")
-        else:
-            count = member.type.count.constant()
-            if count is None:
-                raise ValueError(f"the length of {name} is not known here")
-            for index in range(count):
-                yield from leaves(member.type.element, f"{name}.{index}.")
+        begun = start or member.start
+        match member.type:
+            case TensorType():
+                yield LeafType(member.name, member.type, begun, is_buffer=member.is_buffer)
+            case ModelType():
+                yield from leaves(member.type, member.name + ".", begun)
+            case ListType(element, length):
+                count = length.constant()
+                if count is None:
+                    raise ValueError(f"the length of {member.name} is not known here")
+                for index in range(count):
+                    yield from leaves(element, f"{member.name}.{index}.", begun)
 
 
 def sorted_leaves(model: ModelType) -> tuple[LeafType, ...]:
@@ -223,13 +224,14 @@ def sorted_leaves(model: ModelType) -> tuple[LeafType, ...]:
 
 
 def member_at(model: ModelType, path: str) -> TensorType | ModelType | ListType:
-    """The member at a dotted path; a number steps into a list. Raises KeyError."""
+    """The member at a dotted path; a number steps into a list, as far as its length is known. Raises KeyError."""
     found: TensorType | ModelType | ListType = model
     for step in path.split("."):
         if isinstance(found, ModelType):
             found = next((m.type for m in found.members if m.name == step), None) or _missing(path)
         elif isinstance(found, ListType):
-            found = found.element if step.isdigit() else _missing(path)
+            count = found.count.constant()
+            found = found.element if step.isdigit() and (count is None or int(step) < count) else _missing(path)
         else:
             _missing(path)
     return found
@@ -250,8 +252,8 @@ def substitute(type_: Type, values: Mapping[Symbol, Size]) -> Type:
             return OptimiserType(kind, substitute_model(model, values))
         case DatasetType():
             return substitute_dataset(type_, values)
-        case OrderedType(dataset):
-            return OrderedType(substitute_dataset(dataset, values))
+        case OrderedType(dataset, repeats):
+            return OrderedType(substitute_dataset(dataset, values), repeats)
         case HandleType():
             return type_
 
@@ -264,7 +266,7 @@ def substitute_dataset(dataset: DatasetType, values: Mapping[Symbol, Size]) -> D
 
 
 def substitute_model(model: ModelType, values: Mapping[Symbol, Size]) -> ModelType:
-    members = tuple(Member(m.name, _substitute_member(m.type, values), _substitute_start(m.start, values)) for m in model.members)
+    members = tuple(replace(m, type=_substitute_member(m.type, values), start=substitute_start(m.start, values)) for m in model.members)
     arguments = tuple(argument.substitute(values) for argument in model.arguments)
     return replace(model, arguments=arguments, members=members, models=tuple(substitute_model(inner, values) for inner in model.models))
 
@@ -296,46 +298,3 @@ def _substitute_member(type_: TensorType | ModelType | ListType, values: Mapping
             return substitute_model(type_, values)
         case ListType(element, count):
             return ListType(substitute_model(element, values), count.substitute(values))
-
-
-def _substitute_start(start: StartRule | None, values: Mapping[Symbol, Size]) -> StartRule | None:
-    if start is None:
-        return None
-    return StartRule(start.kind, tuple(_substitute_number(part, values) for part in start.numbers))
-
-
-def _substitute_number(number: HostNumber, values: Mapping[Symbol, Size]) -> HostNumber:
-    size = None if number.size is None else number.size.substitute(values)
-    return HostNumber(number.operator, tuple(_substitute_number(part, values) for part in number.parts), number.value, size)
-
-
-def evaluate_number(number: HostNumber) -> float:
-    """An initialiser's number, in f64, operators as IEEE has them; every size in it must be known."""
-    if number.operator == "number":
-        return number.value
-    if number.operator == "size":
-        value = number.size.constant() if number.size is not None else None
-        if value is None:
-            raise ValueError(f"the size {number.size} is not known here")
-        return float(value)
-    parts = [evaluate_number(part) for part in number.parts]
-    match number.operator:
-        case "+":
-            return parts[0] + parts[1]
-        case "-":
-            return parts[0] - parts[1]
-        case "*":
-            return parts[0] * parts[1]
-        case "/":
-            return _divided(parts[0], parts[1])
-        case "neg":
-            return -parts[0]
-        case "sqrt":
-            return math.sqrt(parts[0]) if parts[0] >= 0.0 else math.nan
-    raise ValueError(f"unknown operator {number.operator}")
-
-
-def _divided(above: float, below: float) -> float:
-    if below != 0.0:
-        return above / below
-    return math.nan if above == 0.0 or math.isnan(above) else math.copysign(math.inf, above) * math.copysign(1.0, below)

@@ -32,6 +32,7 @@ Array = NDArray[Any]
 class Domain(IntEnum):
     """What a stream is for: equal seeds and stream numbers in different domains have nothing in common."""
 
+    SAMPLE = 0
     PARAMETER = 1
     DRAW = 2
     ORDER = 3

@@ -53,6 +53,7 @@ __all__ = [
     "Operation",
     "apply",
     "bitcast",
+    "ceil",
     "copysign",
     "floor",
     "fma",
@@ -229,6 +230,10 @@ def roundeven(x: Expr) -> Expr:
 
 def floor(x: Expr) -> Expr:
     return apply("floor", x)
+
+
+def ceil(x: Expr) -> Expr:
+    return apply("ceil", x)
 
 
 def is_nan(x: Expr) -> Expr:

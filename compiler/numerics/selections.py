@@ -1,4 +1,4 @@
-"""minimum, maximum and relu with NaN and ±0 pinned; integer division as Python's; float to integer for every float."""
+"""minimum, maximum and relu with NaN and ±0 pinned; absolute values; integer division as Python's; float to integer for every float."""
 
 from shapescript.compiler.numerics.scalar import Apply, Constant, Expr, Kind, is_nan, select, to_int_in_range
 
@@ -22,6 +22,11 @@ def minimum(a: Expr, b: Expr) -> Expr:
 def relu(x: Expr) -> Expr:
     """x where x > 0, else +0 (also for -0); NaN stays NaN."""
     return select(x <= 0, Constant(0, x.kind), x)
+
+
+def absolute(x: Expr) -> Expr:
+    """The size: a float without its sign bit; of an integer -x below 0, which for the least one wraps around to itself."""
+    return abs(x) if x.kind.is_float else select(x < 0, 0 - x, x)
 
 
 def division_fails(a: Expr, b: Expr) -> Expr:

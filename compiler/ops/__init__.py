@@ -1,5 +1,43 @@
 """The op table. Importing this room fills it."""
 
-from shapescript.compiler.ops import classification, control, elementwise, fused, host, indexing, models, places, shapes
+from shapescript.compiler.ops import (
+    checks,
+    classification,
+    composed_reductions,
+    control,
+    draws,
+    elementwise,
+    functions,
+    fused,
+    host,
+    indexing,
+    leafwise,
+    models,
+    ordering,
+    places,
+    reserve,
+    shapes,
+    texts,
+    windows,
+)
 
-__all__ = ["classification", "control", "elementwise", "fused", "host", "indexing", "models", "places", "shapes"]
+__all__ = [
+    "checks",
+    "classification",
+    "composed_reductions",
+    "control",
+    "draws",
+    "elementwise",
+    "functions",
+    "fused",
+    "host",
+    "indexing",
+    "leafwise",
+    "models",
+    "ordering",
+    "places",
+    "reserve",
+    "shapes",
+    "texts",
+    "windows",
+]

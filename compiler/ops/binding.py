@@ -86,10 +86,13 @@ def _bind(equation: Equation, bound: dict[Symbol, Binding], span: Span | None) -
 
 
 def _solve(size: Size, found: int) -> tuple[Symbol, int] | None:
-    """The unknown of count * symbol + offset = found, None where there are more or it isn't linear; raises InexactDivision."""
+    """The unknown of count * symbol + offset = found, None where there are more or it isn't linear; raises InexactDivision.
+
+    A quotient rounded down says too little of what is divided.
+    """
     offset = sum(count for monomial, count in size.terms if not monomial)
     unknown = [(monomial, count) for monomial, count in size.terms if monomial]
-    if len(unknown) != 1 or len(unknown[0][0]) != 1:
+    if len(unknown) != 1 or len(unknown[0][0]) != 1 or unknown[0][0][0].rounded:
         return None
     ((symbol,), count) = unknown[0]
     if (found - offset) % count:

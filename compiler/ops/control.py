@@ -1,7 +1,7 @@
 """Structured control flow, calls, and the request for a gradient. Carried values go in as operands and come out as results.
 
 What a region changes in a `mut` variable of an outer block is a carried value. Loops over model lists, calls and gradients are gone after
-the passes `specialise` and `differentiate`; only if, while, for_range and for_batches reach an engine.
+the passes `specialise` and `differentiate`, checkpoints after `expand`; only if, while, for_range and for_batches reach an engine in the end.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ def _infer_if(op: Op) -> tuple[Type, ...]:
     _parameters(op, no, ())
     _yields(op, no, same_types(yes.yields))
     return same_types(yes.yields)
+
+
+def _infer_apart(op: Op) -> tuple[Type, ...]:
+    (body,) = _regions(op, 1)
+    require(not op.operands, op, "takes no operands")
+    _parameters(op, body, ())
+    return same_types(body.yields)
 
 
 def _infer_while(op: Op) -> tuple[Type, ...]:
@@ -104,6 +111,12 @@ def _control(name: str, rule: Callable[[Op], tuple[Type, ...]]) -> None:
 
 # if(condition): two regions without parameters.
 _control("if", _infer_if)
+# checkpoint(): a region without parameters, whose inner values no gradient keeps: the backward pass computes them again. `expand` puts the
+# region's operations in its place.
+_control("checkpoint", _infer_apart)
+# isolated(): a region without parameters that shares no stored value with what computes the same outside of it. The pass `join_isolated`
+# puts the region's operations in its place.
+_control("isolated", _infer_apart)
 # while(carried...): the first region gives the condition, the second the next carried values.
 _control("while", _infer_while)
 # for_range(start, stop, carried...): the region takes the index and the carried values; stop <= start is empty. {name}: the loop variable.

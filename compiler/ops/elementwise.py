@@ -31,7 +31,7 @@ def tensors(op: Op, count: int) -> list[TensorType]:
     return found
 
 
-def _uniform(count: int, allowed: Sequence[Element], result: Element | None = None) -> Callable[[Op], tuple[Type, ...]]:
+def uniform(count: int, allowed: Sequence[Element], result: Element | None = None) -> Callable[[Op], tuple[Type, ...]]:
     """All operands of one of the allowed element types; the result of the same, or of the one given."""
 
     def rule(op: Op) -> tuple[Type, ...]:
@@ -42,14 +42,14 @@ def _uniform(count: int, allowed: Sequence[Element], result: Element | None = No
     return rule
 
 
-def _like(builder: Builder, value: float, other: Value) -> Value:
+def like(builder: Builder, value: float, other: Value) -> Value:
     return builder.full(value, result_type(other))
 
 
 # ---- derivatives: the formulas, with the order of their operations ----------------------------------------------------------------------
 
 
-def _one(rule: Callable[[Builder, Op, Value], Gradients]) -> Rule:
+def of_one_result(rule: Callable[[Builder, Op, Value], Gradients]) -> Rule:
     """A rule for an operation with one result, called only where a gradient flows."""
 
     def whole(builder: Builder, op: Op, gradients: Gradients) -> Gradients:
@@ -64,36 +64,36 @@ def _div(b: Builder, op: Op, g: Value) -> Gradients:
 
 
 def _sqrt(b: Builder, op: Op, g: Value) -> Gradients:
-    return [b.op("div", g, b.op("mul", _like(b, 2.0, g), op.result))]
+    return [b.op("div", g, b.op("mul", like(b, 2.0, g), op.result))]
 
 
 def _tanh(b: Builder, op: Op, g: Value) -> Gradients:
-    return [b.op("mul", g, b.op("sub", _like(b, 1.0, g), b.op("mul", op.result, op.result)))]
+    return [b.op("mul", g, b.op("sub", like(b, 1.0, g), b.op("mul", op.result, op.result)))]
 
 
 def _sigmoid(b: Builder, op: Op, g: Value) -> Gradients:
-    return [b.op("mul", b.op("mul", g, b.op("sub", _like(b, 1.0, g), op.result)), op.result)]
+    return [b.op("mul", b.op("mul", g, b.op("sub", like(b, 1.0, g), op.result)), op.result)]
 
 
 def _relu(b: Builder, op: Op, g: Value) -> Gradients:
-    zero = _like(b, 0.0, g)
+    zero = like(b, 0.0, g)
     return [b.op("select", b.op("gt", op.result, zero), g, zero)]
 
 
 def _abs(b: Builder, op: Op, g: Value) -> Gradients:
-    zero, x = _like(b, 0.0, g), op.operands[0]
+    zero, x = like(b, 0.0, g), op.operands[0]
     return [b.op("select", b.op("gt", x, zero), g, b.op("select", b.op("lt", x, zero), b.op("neg", g), zero))]
 
 
 def _extreme(b: Builder, op: Op, g: Value) -> Gradients:
     """To the operand that is the result; to the first where they are equal."""
     first = b.op("eq", op.operands[0], op.result)
-    zero = _like(b, 0.0, g)
+    zero = like(b, 0.0, g)
     return [b.op("select", first, g, zero), b.op("select", first, zero, g)]
 
 
 def _select(b: Builder, op: Op, g: Value) -> Gradients:
-    zero = _like(b, 0.0, g)
+    zero = like(b, 0.0, g)
     return [None, b.op("select", op.operands[0], g, zero), b.op("select", op.operands[0], zero, g)]
 
 
@@ -112,7 +112,7 @@ def _dropout(b: Builder, op: Op, g: Value) -> Gradients:
 def _unary(
     name: str, build: Callable[[Expr], Expr], derivative: Callable[[Builder, Op, Value], Gradients], allowed: Sequence[Element] = FLOATS
 ) -> None:
-    register(OpEntry(name, _uniform(1, allowed), _one(derivative), Scalar(lambda x: build(x[0]))))
+    register(OpEntry(name, uniform(1, allowed), of_one_result(derivative), Scalar(lambda x: build(x[0]))))
 
 
 def _binary(
@@ -121,23 +121,23 @@ def _binary(
     derivative: Callable[[Builder, Op, Value], Gradients] | None,
     allowed: Sequence[Element] = NUMBERS,
 ) -> None:
-    rule = NoDerivative.FORBIDDEN if derivative is None else _one(derivative)
-    register(OpEntry(name, _uniform(2, allowed), rule, Scalar(lambda x: build(x[0], x[1]))))
+    rule = NoDerivative.FORBIDDEN if derivative is None else of_one_result(derivative)
+    register(OpEntry(name, uniform(2, allowed), rule, Scalar(lambda x: build(x[0], x[1]))))
 
 
 def _comparison(name: str, build: Callable[[Expr, Expr], Expr], allowed: Sequence[Element] = NUMBERS) -> None:
-    register(OpEntry(name, _uniform(2, allowed, Element.BOOL), NoDerivative.ZERO, Scalar(lambda x: build(x[0], x[1]))))
+    register(OpEntry(name, uniform(2, allowed, Element.BOOL), NoDerivative.ZERO, Scalar(lambda x: build(x[0], x[1]))))
 
 
 _binary("add", lambda x, y: x + y, lambda b, op, g: [g, g])
 _binary("sub", lambda x, y: x - y, lambda b, op, g: [g, b.op("neg", g)])
 _binary("mul", lambda x, y: x * y, lambda b, op, g: [b.op("mul", g, op.operands[1]), b.op("mul", g, op.operands[0])])
 _binary("div", lambda x, y: x / y, _div, FLOATS)
-_binary("minimum", elementary.minimum, _extreme, FLOATS)
-_binary("maximum", elementary.maximum, _extreme, FLOATS)
+_binary("minimum", elementary.minimum, _extreme)
+_binary("maximum", elementary.maximum, _extreme)
 
 _unary("neg", lambda x: -x if x.kind in (F32, F64) else 0 - x, lambda b, op, g: [b.op("neg", g)], NUMBERS)
-_unary("abs", abs, _abs)
+_unary("abs", elementary.absolute, _abs, NUMBERS)
 _unary("sqrt", sqrt, _sqrt)
 _unary("exp", elementary.exp, lambda b, op, g: [b.op("mul", g, op.result)])
 _unary("log", elementary.log, lambda b, op, g: [b.op("div", g, op.operands[0])])
@@ -152,9 +152,9 @@ _comparison("ge", lambda x, y: x >= y)
 _comparison("eq", lambda x, y: x.eq(y))
 _comparison("ne", lambda x, y: x.ne(y))
 
-register(OpEntry("and", _uniform(2, (Element.BOOL,)), NoDerivative.ZERO, Scalar(lambda x: x[0] & x[1])))
-register(OpEntry("or", _uniform(2, (Element.BOOL,)), NoDerivative.ZERO, Scalar(lambda x: x[0] | x[1])))
-register(OpEntry("not", _uniform(1, (Element.BOOL,)), NoDerivative.ZERO, Scalar(lambda x: ~x[0])))
+register(OpEntry("and", uniform(2, (Element.BOOL,)), NoDerivative.ZERO, Scalar(lambda x: x[0] & x[1])))
+register(OpEntry("or", uniform(2, (Element.BOOL,)), NoDerivative.ZERO, Scalar(lambda x: x[0] | x[1])))
+register(OpEntry("not", uniform(1, (Element.BOOL,)), NoDerivative.ZERO, Scalar(lambda x: ~x[0])))
 
 
 def _infer_select(op: Op) -> tuple[Type, ...]:
@@ -163,7 +163,7 @@ def _infer_select(op: Op) -> tuple[Type, ...]:
     return (left,)
 
 
-register(OpEntry("select", _infer_select, _one(_select), Scalar(lambda x: select(x[0], x[1], x[2]))))
+register(OpEntry("select", _infer_select, of_one_result(_select), Scalar(lambda x: select(x[0], x[1], x[2]))))
 
 
 def conversion(value: Expr, element: Element) -> Expr:
@@ -187,7 +187,7 @@ def _converts_to(element: Element) -> None:
     def rule(op: Op) -> tuple[Type, ...]:
         return (TensorType(element, tensors(op, 1)[0].axes),)
 
-    derivative = _one(_convert) if element.is_float else NoDerivative.ZERO
+    derivative = of_one_result(_convert) if element.is_float else NoDerivative.ZERO
     register(OpEntry(f"to_{element.value}", rule, derivative, Scalar(lambda x: conversion(x[0], element))))
 
 
@@ -217,7 +217,7 @@ def _infer_dropout(op: Op) -> tuple[Type, ...]:
 
 # dropout(x, rate, seed, draw): element i stays, times f32(1/(1-rate)), where word i of the stream is at least the threshold, else it is 0;
 # a draw below 0 (Eval) leaves x as it is. Definitions in numerics/random.py.
-register(OpEntry("dropout", _infer_dropout, _one(_dropout), Indexed("dropout")))
+register(OpEntry("dropout", _infer_dropout, of_one_result(_dropout), Indexed("dropout")))
 
 
 def _infer_iota(op: Op) -> tuple[Type, ...]:

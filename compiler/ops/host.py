@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import (
+    BOOL,
     INT,
     MODE,
     SINK,
     STRING,
     DatasetType,
+    ModelType,
     OrderedType,
     TensorType,
     Type,
@@ -45,6 +47,15 @@ register(OpEntry("mode_eval", _infer_eval, NoDerivative.ZERO, Host("mode_eval"))
 register(OpEntry("mode_train", _infer_train, NoDerivative.ZERO, Host("mode_train"), ordered=True))
 # mode_draw(mode) -> seed, draw: the stream's next draw, or -1 in Eval, where nothing moves.
 register(OpEntry("mode_draw", _infer_draw, NoDerivative.ZERO, Kernel("mode_draw"), ordered=True))
+
+
+def _infer_is_train(op: Op) -> tuple[Type, ...]:
+    _takes(op, MODE)
+    return (BOOL,)
+
+
+# mode_is_train(mode): whether it is a Train; no stream moves.
+register(OpEntry("mode_is_train", _infer_is_train, NoDerivative.ZERO, Kernel("mode_is_train")))
 
 
 # ---- data -------------------------------------------------------------------------------------------------------------------------------
@@ -145,3 +156,12 @@ register(OpEntry("save", _infer_save, NoDerivative.ZERO, Host("save"), ordered=T
 # handle, restored or compared, or a value that must be equal.
 register(OpEntry("load", _infer_load, NoDerivative.ZERO, Host("load"), ordered=True))
 register(OpEntry("print", _infer_print, NoDerivative.ZERO, Host("print"), ordered=True))
+
+
+def _infer_groups(op: Op) -> tuple[Type, ...]:
+    require(len(op.operands) == 1 and isinstance(op.operands[0].type, ModelType), op, "takes a model")
+    return (STRING,)
+
+
+# groups(m): how optimisers treat each of the model's parameters, as a table. The model gives the type only.
+register(OpEntry("groups", _infer_groups, NoDerivative.ZERO, Host("groups")))

@@ -1,11 +1,11 @@
-"""Rows of a tensor by their numbers: gather, and scatter_rows, which is its transpose."""
+"""Rows of a tensor by their numbers: gather, scatter_rows, which is its transpose, and rows added to those that are there."""
 
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import Element, TensorType, Type
 from shapescript.compiler.ops.build import Builder
-from shapescript.compiler.ops.elementwise import FLOATS, Gradients
+from shapescript.compiler.ops.elementwise import FLOATS, NUMBERS, Gradients
 from shapescript.compiler.ops.shapes import operand_type
 from shapescript.compiler.ops.table import Kernel, OpEntry, attribute, register, require
 
@@ -43,3 +43,22 @@ def _scatter_rows_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradie
 # result[index[i...], r...]. Not ordered: it may come to stand before the gather that it belongs to and that refuses an index outside, so
 # here such a row is left out.
 register(OpEntry("scatter_rows", _infer_scatter_rows, _scatter_rows_derivative, Kernel("scatter_rows")))
+
+
+def _infer_add_rows(op: Op) -> tuple[Type, ...]:
+    require(len(op.operands) == 3, op, "takes a tensor, rows to add to it and an index")
+    kind, rows, index = (operand_type(op, place) for place in range(3))
+    require(kind.element in NUMBERS and index.element is Element.I64 and kind.rank >= 1, op, "takes numbers, and an index of ints")
+    require(rows == TensorType(kind.element, (*index.axes, *kind.axes[1:])), op, "the rows have the index's axes, then the tensor's others")
+    return (kind,)
+
+
+def _add_rows_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
+    if gradients[0] is None:
+        return [None, None, None]
+    return [gradients[0], b.op("gather", gradients[0], op.operands[2]), None]
+
+
+# add_rows(x, rows, index): x, to which, for the index's positions in row-major order, rows[i..., r...] is added at [index[i...], r...]. An
+# index outside of the first axis is R1101, before anything is added; `called` is the function of the language that the message names.
+register(OpEntry("add_rows", _infer_add_rows, _add_rows_derivative, Kernel("add_rows"), ordered=True, consumes=(0,)))

@@ -13,9 +13,10 @@ from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Block, Function, Value
 from shapescript.compiler.ir.sizes import Size, Symbol, number, product
 from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, KINDS
 from shapescript.compiler.ops.storage import is_stored
 
-OPTIMISER_BLOCK_BYTES = 64
+OPTIMISER_BLOCK_BYTES = 8 * BLOCK_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +103,14 @@ def has_storage(value: Value) -> bool:
 
 
 def storage_bytes(type_: Type) -> Size:
-    """Bytes of a storage for the type. An optimiser's is its block, then the first moments, then the second."""
+    """Bytes of a storage for the type. An optimiser's is its block, then its slots, also those that it may lack."""
     match type_:
         case TensorType(element, axes):
             return product(axes) * number(element.bytes)
         case ModelType():
             return number(flat_layout(type_).total)
-        case OptimiserType(_, model):
-            return number(OPTIMISER_BLOCK_BYTES + 2 * flat_layout(model).total)
+        case OptimiserType(kind, model):
+            return number(OPTIMISER_BLOCK_BYTES + len(KINDS[kind].slots) * flat_layout(model).total)
     raise ValueError(f"{type_} lies in no storage")
 
 

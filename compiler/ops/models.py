@@ -14,6 +14,8 @@ from shapescript.compiler.ir.types import (
     member_at,
     sorted_leaves,
 )
+from shapescript.compiler.numerics.optimisers import KINDS
+from shapescript.compiler.numerics.ranges import RANGES
 from shapescript.compiler.ops.table import Host, Kernel, Move, NoDerivative, OpEntry, View, attribute, register, require
 
 
@@ -82,7 +84,8 @@ def _infer_norm(op: Op) -> tuple[Type, ...]:
     return (FLOAT,)
 
 
-# global_norm(g): rule 5; a norm that isn't finite is R1105, naming the first parameter whose gradient isn't.
+# global_norm(g): rule 5, over the parameters that are trained; a norm that isn't finite is R1105, naming the first parameter whose
+# gradient isn't.
 register(OpEntry("global_norm", _infer_norm, NoDerivative.FORBIDDEN, Kernel("global_norm"), ordered=True))
 
 
@@ -92,6 +95,7 @@ def _infer_scale(op: Op) -> tuple[Type, ...]:
     return (model,)
 
 
+# scale_model(g, factor): the gradients of the parameters that are trained, times the factor; the others as they are.
 register(OpEntry("scale_model", _infer_scale, NoDerivative.FORBIDDEN, Kernel("scale_model"), consumes=(0,)))
 
 
@@ -102,8 +106,19 @@ def _infer_check(op: Op) -> tuple[Type, ...]:
     return ()
 
 
-# check_finite {what: loss|gradient}: R1104 or R1105 where an element isn't finite, before anything changes.
+# check_finite {what: loss|gradient}: R1104 or R1105 where an element isn't finite, before anything changes; of a model, an element of a
+# parameter that is trained.
 register(OpEntry("check_finite", _infer_check, NoDerivative.ZERO, Kernel("check_finite"), ordered=True))
+
+
+def _infer_range(op: Op) -> tuple[Type, ...]:
+    require(attribute(op, "rule") in RANGES, op, "there is no such range")
+    require([operand.type for operand in op.operands] == [FLOAT], op, "takes a number")
+    return ()
+
+
+# check_range(x) {rule}: R1109 for a number outside of its range (numerics/ranges.py), before anything changes.
+register(OpEntry("check_range", _infer_range, NoDerivative.ZERO, Kernel("check_range"), ordered=True))
 
 
 def _infer_update(op: Op) -> tuple[Type, ...]:
@@ -114,17 +129,22 @@ def _infer_update(op: Op) -> tuple[Type, ...]:
     return model, op.operands[1].type
 
 
-# update(m, opt, g, rate, factor) {kind}: one step with the gradient g * factor (rule 5); gives the new model and optimiser.
+# update(m, opt, g, rate, factor) {kind}: one step with the gradient g * factor (rule 5), for the parameters that are trained; gives the new
+# model and optimiser.
 register(OpEntry("update", _infer_update, NoDerivative.FORBIDDEN, Kernel("update"), consumes=(0, 1)))
 
 
 def _infer_optimiser(op: Op) -> tuple[Type, ...]:
     model = model_type(op)
-    require([operand.type for operand in op.operands[1:]] == [FLOAT] * 4, op, "takes beta1, beta2, eps and decay")
-    return (OptimiserType(attribute(op, "kind"), model),)
+    kind = KINDS.get(attribute(op, "kind"))
+    require(kind is not None, op, "there is no such optimiser")
+    assert kind is not None
+    constants = [constant.name for constant in kind.constants]
+    require([operand.type for operand in op.operands[1:]] == [FLOAT] * len(constants), op, f"takes {', '.join(constants)}")
+    return (OptimiserType(kind.name, model),)
 
 
-# optimiser(m, beta1, beta2, eps, decay) {kind}: moments of 0, step 0. The model gives the type only.
+# optimiser(m, constants...) {kind}: slots of 0, step 0; flags are 0.0 or 1.0. The model gives the type only.
 register(OpEntry("optimiser", _infer_optimiser, NoDerivative.ZERO, Kernel("optimiser")))
 
 

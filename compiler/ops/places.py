@@ -1,7 +1,7 @@
 """Places along one axis: slices, what is put in their stead, tensors side by side, and sizes that a run decides.
 
-None of `slice`, `put` and `add_slice` can fail: a start outside is moved to the nearest one inside. What a program writes is checked before
-by `check_slice`; what a pass makes needs no check.
+None of `slice`, `put` and `add_slice` can fail: a start outside is moved to the nearest one inside, and of a part that is longer than the
+whole a slice is zeros and nothing is put. What a program writes is checked by `check_slice`; what a pass makes needs no check.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _put_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
     if gradients[0] is None:
         return [None, None, None]
     part, start, position = operand_type(op, 1), op.operands[2], op.attributes["position"]
-    rest = b.op("put", gradients[0], b.full(0.0, part), start, position=position)
-    return [rest, b.op("slice", gradients[0], start, position=position, length=part.axes[position]), None]
+    taken = b.op("slice", gradients[0], start, position=position, length=part.axes[position])  # before the rest takes the storage over
+    return [b.op("put", gradients[0], b.full(0.0, part), start, position=position), taken, None]
 
 
 # put(x, part, start) {position}: x with the part in the place of its own elements from `start` on along one axis.

@@ -7,8 +7,10 @@ An engine executes a function whose sizes are known but for axis variables. Valu
     model                   its flat buffer: a 64-byte-aligned uint8 array, laid out as ir/flat.py says
     optimiser               OptimiserState
     Mode                    an object with `.block`, an int64 array [kind: 0 Eval, 1 Train; seed; draws; 0], read and written in place
-    Dataset                 an object with `.block`, an int64 array [rows, address of each field], and `.arrays`, the fields in order
-    LogSink, str            any object; engines only pass it on
+    Dataset                 an object with `.block`, an int64 array [rows, then for each field its address and the bytes from one row to the
+                            next], and `.arrays`, the fields in order; rows may overlap, inside of one elements follow each other
+    LogSink, Vocabulary,    any object; engines only pass it on
+    str
 """
 
 from __future__ import annotations
@@ -22,17 +24,36 @@ import numpy.typing as npt
 
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, FIRST_SLOT, OptimiserKind, Slot
+from shapescript.compiler.numerics.ranges import RANGES
+from shapescript.compiler.ops.checks import FAILURES
+from shapescript.compiler.ops.windows import misfit
 
 Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class OptimiserState:
-    """`block`: int64 [step, address of first, address of second, bits of beta1, beta2, eps and decay as f64, 0]; moments: flat buffers."""
+    """`block`: int64 words as numerics/optimisers.py says; `slots`: the flat buffers, at their addresses in the block, None for one that
+    isn't there. Where a `mut` state comes to need a slot that it hasn't, an engine puts one in."""
 
     block: npt.NDArray[np.int64]
-    first: Bytes
-    second: Bytes
+    slots: list[Bytes | None]
+
+    def constants(self, kind: OptimiserKind) -> npt.NDArray[np.float64]:
+        """The constants of its kind, in their order."""
+        return self.block[FIRST_CONSTANT : FIRST_CONSTANT + len(kind.constants)].view(np.float64)
+
+    def slot(self, kind: OptimiserKind, slot: Slot) -> Bytes:
+        """A slot that is there."""
+        buffer = self.slots[kind.slots.index(slot)]
+        assert buffer is not None
+        return buffer
+
+    def put(self, place: int, slot: Bytes | None) -> None:
+        self.slots[place] = slot
+        self.block[FIRST_SLOT + place] = 0 if slot is None else slot.ctypes.data
 
 
 class Host(Protocol):
@@ -66,9 +87,10 @@ def label_out_of_range(op: Op, index: int, value: int, classes: int) -> Executio
 
 
 def index_out_of_range(op: Op, position: int, value: int, size: int) -> ExecutionError:
-    axis = op.operands[0].type.axes[0]  # type: ignore[union-attr]
+    axis = op.operands[0].type.axes[op.attributes.get("position", 0)]  # type: ignore[union-attr]
     range_ = f"so indices go from 0 to {size - 1}" if size else "so there is no index into it"
-    return ExecutionError("R1101", f"index {value} at position {position}: gather's axis {axis} has {size} elements, {range_}", op.span)
+    text = f"index {value} at position {position}: {op.attributes.get('called', op.name)}'s axis {axis} has {size} elements, {range_}"
+    return ExecutionError("R1101", text, op.span)
 
 
 def slice_out_of_range(op: Op, start: int, stop: int, size: int) -> ExecutionError:
@@ -90,10 +112,19 @@ def not_finite_gradient(op: Op, parameter: str, step: int | None = None) -> Exec
     return ExecutionError("R1105", f"the gradient of {parameter} is not finite{_at(step)}; nothing was changed by this step", op.span, step)
 
 
+def out_of_range(op: Op, value: float) -> ExecutionError:
+    return ExecutionError("R1109", f"{RANGES[op.attributes['rule']].fault(value)}; nothing was changed", op.span)
+
+
 def integer_division(op: Op, left: int, right: int) -> ExecutionError:
     sign = "//" if op.name == "floordiv" else "%"
     what = "divides by zero" if right == 0 else "overflows 64 bits"
     return ExecutionError("R1106", f"{left} {sign} {right} {what}", op.span)
+
+
+def failed_check(op: Op) -> ExecutionError:
+    code, message = FAILURES[op.attributes["failure"]]
+    return ExecutionError(code, message, op.span)
 
 
 def no_batches(op: Op, rows: int, size: int, drop_last: bool) -> ExecutionError:
@@ -102,6 +133,24 @@ def no_batches(op: Op, rows: int, size: int, drop_last: bool) -> ExecutionError:
     if rows == 0:
         return ExecutionError("R1102", "the dataset is empty, so there are no batches", op.span)
     return ExecutionError("R1102", f"{rows} examples give no batch of {size} with drop_last={'true' if drop_last else 'false'}", op.span)
+
+
+def part_out_of_range(op: Op, start: int, stop: int, examples: int) -> ExecutionError:
+    return ExecutionError("R1107", f"the examples {start}..{stop} of a dataset that has {examples}", op.span)
+
+
+def no_sample(op: Op, examples: int, count: int) -> ExecutionError:
+    if count < 0:
+        return ExecutionError("R1102", f"a sample of {count} examples: there are at least 0", op.span)
+    return ExecutionError("R1102", f"the dataset is empty: there is no example to draw, and {count} are wanted", op.span)
+
+
+def no_distribution(op: Op, row: int) -> ExecutionError:
+    return ExecutionError("R1108", f"the largest logit of row {row} is NaN or infinite, so nothing can be drawn by the row", op.span)
+
+
+def window_does_not_fit(op: Op, room: Size, value: int) -> ExecutionError:
+    return ExecutionError("R1110", misfit(op, room, value), op.span)
 
 
 def inexact_axis(message: str, span: Span | None) -> ExecutionError:

@@ -84,7 +84,7 @@ register(OpEntry("reshape", _infer_reshape, _reshape_derivative, View("reshape")
 # ---- reductions -------------------------------------------------------------------------------------------------------------------------
 
 
-def _infer_reduction(op: Op, allowed: Sequence[Element]) -> TensorType:
+def reduced_type(op: Op, allowed: Sequence[Element]) -> TensorType:
     kind, positions = operand_type(op), attribute(op, "positions")
     require(kind.element in allowed, op, f"element types must be one of {allowed}")
     require(list(positions) == sorted(set(positions)) and all(0 <= place < kind.rank for place in positions), op, "positions must ascend")
@@ -101,7 +101,7 @@ def _sum_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
     return [None if gradients[0] is None else spread_back(b, gradients[0], op)]
 
 
-register(OpEntry("sum", lambda op: (_infer_reduction(op, NUMBERS),), _sum_derivative, Reduction("sum")))
+register(OpEntry("sum", lambda op: (reduced_type(op, NUMBERS),), _sum_derivative, Reduction("sum")))
 
 
 def _mean_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
@@ -112,7 +112,7 @@ def _mean_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
 
 
 # The sum divided by the count, which is rounded to the element type; of nothing it is an error (R1103).
-register(OpEntry("mean", lambda op: (_infer_reduction(op, FLOATS),), _mean_derivative, Reduction("mean"), ordered=True))
+register(OpEntry("mean", lambda op: (reduced_type(op, FLOATS),), _mean_derivative, Reduction("mean"), ordered=True))
 
 
 def _extreme_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
@@ -127,12 +127,12 @@ def _extreme_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
 
 def _infer_index(op: Op) -> tuple[Type, ...]:
     require(len(attribute(op, "positions")) == 1, op, "takes one axis")
-    return (TensorType(Element.I64, _infer_reduction(op, NUMBERS).axes),)
+    return (TensorType(Element.I64, reduced_type(op, NUMBERS).axes),)
 
 
 # max, min {positions}: NaN propagates; of nothing they are an error (R1103). Along several axes the checker makes one after the other.
 for _name in ("max", "min"):
-    register(OpEntry(_name, lambda op: (_infer_reduction(op, NUMBERS),), _extreme_derivative, Reduction(_name), ordered=True))
+    register(OpEntry(_name, lambda op: (reduced_type(op, NUMBERS),), _extreme_derivative, Reduction(_name), ordered=True))
     register(OpEntry(f"arg{_name}", _infer_index, NoDerivative.ZERO, Reduction(f"arg{_name}"), ordered=True))
 
 

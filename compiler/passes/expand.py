@@ -1,4 +1,5 @@
-"""Composite operations replaced by what their entries expand them to, until none is left; `stop_gradient` has done its work and goes."""
+"""Composite operations replaced by what their entries expand them to, until none is left; `stop_gradient` and `checkpoint` have done their
+work and go."""
 
 from __future__ import annotations
 
@@ -22,6 +23,11 @@ def _block(block: Block, replaced: dict[Value, Value]) -> Block:
 
 def _expand(source: Sequence[Op], replaced: dict[Value, Value], found: list[Op]) -> None:
     for op in source:
+        if op.name == "checkpoint":
+            (region,) = op.regions
+            _expand(region.ops, replaced, found)
+            replaced.update((old, replaced.get(new, new)) for old, new in zip(op.results, region.yields, strict=True))
+            continue
         regions = tuple(_block(region, replaced) for region in op.regions)
         renamed = rebuilt(op, [replaced.get(value, value) for value in op.operands], regions, op.results)
         lowering = entry(op.name).lowering

@@ -19,6 +19,7 @@ from shapescript.compiler.ops.table import Scalar, entry
 Number = float | int | bool
 Definitions = Mapping[Value, Op]
 
+MODES = ("mode_eval", "mode_train")
 _WHOLE = {"floordiv": floor_divide, "mod": modulo}
 _LARGEST_EXPONENT = {F32: 127, F64: 1023}
 
@@ -45,6 +46,9 @@ def fold(op: Op, definitions: Definitions, builder: Builder) -> Value | None:
     if op.name == "size":
         count = op.attributes["size"].constant()
         return None if count is None else builder.constant(count, Element.I64)
+    if op.name == "mode_is_train":
+        mode = definitions.get(op.operands[0])
+        return builder.constant(mode.name == "mode_train", Element.BOOL) if mode is not None and mode.name in MODES else None
     is_scalar = isinstance(entry(op.name).lowering, Scalar) and not result_type(op.result).axes
     if not is_scalar and op.name not in _WHOLE:
         return None

@@ -8,17 +8,19 @@ that make its other operands are drawn in, if what stands between doesn't mind. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shapescript.compiler.ir.nodes import Op, Value, free_values
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.ops.storage import overwritten
 from shapescript.compiler.ops.table import entry
 from shapescript.compiler.passes.fusion_access import Access, Accesses, identity, is_elementwise, is_register, point_reads
 from shapescript.compiler.passes.symbols import mentions, rows_bound
 
 MOST_MEMBERS = 64
+CHECKED = ("slice", "put", "add_slice")
 MOST_SHARERS = 2  # groups tried that only read the same
 
 
@@ -46,7 +48,9 @@ class Schedule:
         self.maker: dict[Value, Group] = {}
         self.binder: dict[Symbol, Group] = {}
         self.readers: dict[Access, list[Group]] = {}
+        self.users: dict[Value, set[Group]] = {}  # who reads a value, in whatever way
         self.last_ordered: Group | None = None
+        self.last_check: Group | None = None
 
     def add(self, op: Op) -> None:
         """The next operation of the block."""
@@ -56,12 +60,19 @@ class Schedule:
             return
         space = result_type(op.result).axes or None if op.name == "contraction" else None
         inside = [value for region in op.regions for value in free_values(region)]
-        group = Group([op], space, self._makers([*op.operands, *inside]) | self._binders(op))
+        group = Group([op], space, self._makers([*op.operands, *inside]) | self._binders(op) | self._to_come_before(op))
         if entry(op.name).ordered:
             group.inputs |= {self.last_ordered} if self.last_ordered else set()
             self.last_ordered = group
         self._append(group)
         self.binder.update((symbol, group) for symbol in rows_bound(op))
+        self.last_check = group if op.name == "check_slice" else self.last_check
+
+    def _to_come_before(self, op: Op) -> set[Group]:
+        """What must not come behind the operation for reasons beside its operands: those that still read what it overwrites, else that is
+        copied; and the check of a slice, else another error might come before that one's."""
+        readers = {group for place in overwritten(op) for group in self.users.get(op.operands[place], ())}
+        return readers | ({self.last_check} if self.last_check and op.name in CHECKED else set())
 
     def _add_elementwise(self, op: Op) -> None:
         own = identity(op.result)
@@ -112,6 +123,8 @@ class Schedule:
         window = self.groups[start + 1 : end]
         self._reorder(start, [*(g for g in window if g not in after), group, *(g for g in window if g in after), *self.groups[end + 1 :]])
         del self.position[other]
+        for value in _read_by(other):
+            self.users[value].discard(other)
         has_contraction = group.contraction is not None
         group.ops = [*group.ops[:has_contraction], *other.ops, *group.ops[has_contraction:]]
         self._inherit(other, group)
@@ -151,6 +164,8 @@ class Schedule:
 
     def _register(self, ops: Sequence[Op], reads: Iterable[Access], group: Group) -> None:
         self.maker.update((result, group) for op in ops for result in op.results)
+        for value in _read_by(group):
+            self.users.setdefault(value, set()).add(group)
         for access in reads:
             readers = self.readers.setdefault(access, [])
             if group not in readers:
@@ -174,3 +189,13 @@ class Schedule:
     def _latest_first(self, groups: Iterable[Group]) -> list[Group]:
         scheduled = {group for group in groups if group in self.position}
         return sorted(scheduled, key=lambda group: -self.position[group])
+
+
+def _read_by(group: Group) -> Iterator[Value]:
+    """The values with storage that the group reads where they lie."""
+    yield from (access.source for access in group.reads)
+    for op in group.ops:
+        if not is_elementwise(op):
+            yield from op.operands
+            for region in op.regions:
+                yield from free_values(region)

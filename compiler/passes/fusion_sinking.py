@@ -47,9 +47,14 @@ def _only_for(group: Group, target: Group, uses: Uses) -> list[Op]:
     for op in reversed(group.ops):
         readers = uses.readers.get(op.result, set())
         serves = readers and all(reader is not None and (reader[0] is target or reader[1] in found) for reader in readers)
-        if serves and op is not group.contraction and _at_points(op.result, target, uses.accesses):
+        if serves and op is not group.contraction and _at_points(op.result, target, uses.accesses) and not _reads_what_goes(op, uses):
             found.append(op)
     return found[::-1]
+
+
+def _reads_what_goes(op: Op, uses: Uses) -> bool:
+    """Whether the operation reads what may be overwritten before the target has its turn: it would have to be copied."""
+    return any(access.source in uses.overwritten for access in point_reads(op, uses.accesses))
 
 
 def _at_points(value: Value, target: Group, accesses: Accesses) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shapescript.compiler.ir.nodes import Op, Value, free_values
+from shapescript.compiler.ops.storage import overwritten
 from shapescript.compiler.ops.table import entry
 from shapescript.compiler.passes.fusion_access import Accesses, is_elementwise, is_register, point_reads
 from shapescript.compiler.passes.fusion_groups import Group
@@ -15,10 +16,11 @@ Reader = tuple[Group, Op] | None  # None: the block yields it
 
 @dataclass
 class Uses:
-    """For each value of a block its live readers."""
+    """For each value of a block its live readers; and the values that something in the block overwrites."""
 
     accesses: Accesses
     readers: dict[Value, set[Reader]] = field(default_factory=dict)
+    overwritten: set[Value] = field(default_factory=set)
 
     def is_live(self, op: Op) -> bool:
         return entry(op.name).ordered or any(self.readers.get(result) for result in op.results)
@@ -50,7 +52,7 @@ class Uses:
 
 
 def find_uses(groups: Sequence[Group], yields: Iterable[Value], accesses: Accesses) -> Uses:
-    uses = Uses(accesses)
+    uses = Uses(accesses, overwritten={op.operands[place] for group in groups for op in group.ops for place in overwritten(op)})
     for value in yields:
         uses.readers.setdefault(value, set()).add(None)
     for group in reversed(groups):

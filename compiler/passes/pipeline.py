@@ -13,6 +13,8 @@ from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.differentiate import differentiate
 from shapescript.compiler.passes.expand import expand
 from shapescript.compiler.passes.fuse import fuse
+from shapescript.compiler.passes.join_isolated import join_isolated
+from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.passes.specialise import specialise
 
@@ -20,12 +22,12 @@ Pass = Callable[[Function], Function]
 
 # Each step and its passes. `specialise` stands before the first.
 STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
-    ("ir", ()),
+    ("ir", (split_leafwise,)),
     ("grad", (fold_conditions, differentiate)),
     ("expanded", (expand,)),
     ("simplified", (simplify,)),
     ("fused", (fuse,)),
-    ("final", (simplify, insert_copies)),
+    ("final", (simplify, join_isolated, insert_copies)),
 )
 
 

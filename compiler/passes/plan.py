@@ -55,6 +55,8 @@ def overwritable(op: Op) -> tuple[int, ...]:
     """
     if op.name == "cross_entropy":
         return () if _ends_within_a_vector(op.results[1].type) else (0,)
+    if op.name == "cumsum":
+        return (0,)
     if op.name == "kernel":
         first, rank = 0, len(op.attributes["space"])
         if rank > 1 and _ends_within_a_vector(op.results[0].type):

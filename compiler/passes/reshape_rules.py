@@ -79,7 +79,7 @@ def _elementwise(op: Op, definitions: Definitions, b: Builder) -> Value | None:
         return None
     reshapes = [found for operand in op.operands if (found := _reshape_of(operand, definitions)) is not None]
     before = result_type(reshapes[0].operands[0]).axes if reshapes else ()
-    if not before:
+    if not before or _is_slice(reshapes[0].operands[0], definitions):
         return None
     attempt = Builder(op.span)
     operands: list[Value] = []
@@ -90,6 +90,12 @@ def _elementwise(op: Op, definitions: Definitions, b: Builder) -> Value | None:
         operands.append(moved)
     b.ops += attempt.ops
     return b.op("reshape", b.op(op.name, *operands, **op.attributes), axes=result_type(op.result).axes)
+
+
+def _is_slice(value: Value, definitions: Definitions) -> bool:
+    """Whether there is nothing behind the reshape that what reads it could be fused with: it keeps its own axes then."""
+    op = definitions.get(value)
+    return op is not None and op.name == "slice"
 
 
 def _with_axes(value: Value, axes: Axes, definitions: Definitions, b: Builder) -> Value | None:

@@ -1,10 +1,10 @@
 """The same program with less to do: known numbers, cheaper ways to say things, common subexpressions, dead code, invariants out of loops.
 
-One walk in program order renames operands, applies the local rules (`rules.py`, `model_rules.py`, `reshape_rules.py`) and looks every pure
-operation up among those already made in this block and the blocks around it. What a loop computes anew each time from values outside of
-it moves before the loop, but for broadcasts and `iota` with axes, which cost nothing where they are fused and storage where they are not.
-Walks are repeated until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a check of what has been
-checked already.
+One walk in program order renames operands, applies the local rules (in `*rules.py`) and looks every pure operation up among those already
+made in this block and the blocks around it. What a loop computes anew each time from values outside of it moves before the loop, but for
+broadcasts and `iota` with axes, which cost nothing where they are fused and storage where they are not, and for what would fail there
+because a size is none. Walks are repeated until nothing changes. Bits are kept; no ordered operation is moved, dropped or done twice, but a
+check of what has been checked already.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import Builder, rebuilt
 from shapescript.compiler.ops.storage import LOOPS, is_stored
 from shapescript.compiler.ops.table import Control, entry
-from shapescript.compiler.passes import model_rules, reshape_rules, rules
+from shapescript.compiler.passes import model_rules, place_rules, reshape_rules, rules, window_rules
 from shapescript.compiler.passes.dead import drop_dead
 from shapescript.compiler.passes.fold import known
 from shapescript.compiler.passes.single_use import rewrite_single_uses
-from shapescript.compiler.passes.symbols import attribute_key, mentions, rows_bound
+from shapescript.compiler.passes.symbols import attribute_key, doubtful_sizes_of, mentions, rows_bound
 
 MOST_WALKS = 10
 MOST_REWRITES = 30  # of what one operation became: far beyond what the rules need, and an end if two of them undid each other
 FREE_WHEN_FUSED = ("broadcast", "iota")
+NEVER_SHARED = ("reserve",)
 
 
 def simplify(function: Function) -> Function:
     body = function.body
     for _ in range(MOST_WALKS):
-        walk = _Walk((*rules.RULES, *model_rules.RULES, *reshape_rules.RULES))
+        walk = _Walk((*rules.RULES, *model_rules.RULES, *reshape_rules.RULES, *place_rules.RULES, *window_rules.RULES))
         body, rewritten = rewrite_single_uses(drop_dead(walk.block(body)))
         if not walk.changed and not rewritten:
             break
@@ -50,26 +51,31 @@ def fold_conditions(function: Function) -> Function:
 
 @dataclass
 class _Scope:
-    """A block being made. `repeats`: it is the body of a loop; `symbols` are the sizes bound in it."""
+    """A block being made. `repeats`: it is the body of a loop; `is_apart`: it takes nothing that lies in storage from the blocks around it
+    that it could compute; `symbols` are the sizes bound in it."""
 
     outer: _Scope | None = None
     repeats: bool = False
+    is_apart: bool = False
     symbols: set[Symbol] = field(default_factory=set)
     ops: list[Op] = field(default_factory=list)
     defined: set[Value] = field(default_factory=set)
     made: dict[Hashable, tuple[Value, ...]] = field(default_factory=dict)
-    checked: set[Value] = field(default_factory=set)
+    checked: set[Hashable] = field(default_factory=set)
 
     def find(self, key: Hashable) -> tuple[Value, ...] | None:
         scope: _Scope | None = self
+        numbers_only = False
         while scope is not None:
-            if key in scope.made:
-                return scope.made[key]
+            found = scope.made.get(key)
+            if found is not None and not (numbers_only and any(map(is_stored, found))):
+                return found
+            numbers_only = numbers_only or scope.is_apart
             scope = scope.outer
         return None
 
-    def has_checked(self, value: Value) -> bool:
-        return value in self.checked or (self.outer is not None and self.outer.has_checked(value))
+    def has_checked(self, what: Hashable) -> bool:
+        return what in self.checked or (self.outer is not None and self.outer.has_checked(what))
 
 
 class _Walk:
@@ -92,8 +98,9 @@ class _Walk:
         self.replaced.update((a, b) for a, b in zip(old, self.values(new), strict=True) if a is not b)
         self.changed = True
 
-    def block(self, block: Block, outer: _Scope | None = None, repeats: bool = False) -> Block:
-        scope = _Scope(outer, repeats, set(block.symbols), defined=set(block.parameters))
+    def block(self, block: Block, outer: _Scope | None = None, around: str = "") -> Block:
+        """`around` is the operation whose region the block is."""
+        scope = _Scope(outer, around in LOOPS, around == "isolated", set(block.symbols), defined=set(block.parameters))
         for op in block.ops:
             self.add(op, scope)
         return Block(block.parameters, tuple(scope.ops), self.values(block.yields), block.symbols)
@@ -123,9 +130,12 @@ class _Walk:
 
     def is_checked(self, op: Op, scope: _Scope) -> bool:
         """Whether the operation checks what has been checked before; notes what is checked from here on."""
-        if op.name == "check_finite" and scope.has_checked(op.operands[0]):
+        place = (op.operands, op.attributes["size"]) if op.name == "check_slice" else None
+        if (op.name == "check_finite" and scope.has_checked(op.operands[0])) or (place and scope.has_checked(place)):
             self.changed = True
             return True
+        if place:
+            scope.checked.add(place)
         if op.name in ("check_finite", "global_norm"):
             scope.checked.add(op.operands[0])
         elif op.name == "scale_model" and scope.has_checked(op.operands[0]):
@@ -163,16 +173,19 @@ class _Walk:
         self.definitions.update((result, op) for result in op.results)
 
     def key(self, op: Op) -> Hashable | None:
-        if not self.shares or entry(op.name).ordered or op.regions:
+        if not self.shares or entry(op.name).ordered or op.regions or op.name in NEVER_SHARED:
             return None
         return op.name, op.operands, tuple((name, attribute_key(part)) for name, part in op.attributes.items())
 
     def place(self, op: Op, scope: _Scope) -> _Scope:
         """The outermost scope in which the operation may stand, out of loops only."""
-        if not self.shares or entry(op.name).ordered or (op.name in FREE_WHEN_FUSED and is_stored(op.result)):
+        stays = entry(op.name).ordered or op.name in NEVER_SHARED or (op.name in FREE_WHEN_FUSED and is_stored(op.result))
+        if not self.shares or stays:
             return scope
         while scope.repeats and scope.outer and not any(value in scope.defined for value in op.operands):
             if scope.symbols and mentions(op, scope.symbols):
+                break
+            if any(doubtful_sizes_of(op)):  # the loop may have no turn, or check before
                 break
             scope = scope.outer
         return scope
@@ -189,7 +202,7 @@ class _Walk:
             return
         if op.name in LOOPS:
             self.replace_invariants(op)
-        regions = tuple(self.block(region, scope, repeats=op.name in LOOPS) for region in op.regions)
+        regions = tuple(self.block(region, scope, op.name) for region in op.regions)
         done = rebuilt(op, self.values(op.operands), regions, op.results)
         if op.name == "if":
             self.replace_equal_results(done)

@@ -16,10 +16,12 @@ from shapescript.compiler.ir.nodes import Block, Function, Module, Op, Value
 from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, Symbol, fresh, of
 from shapescript.compiler.ir.types import ListType, ModelType, TensorType, Type, member_at
 from shapescript.compiler.ops.build import rebuilt
+from shapescript.compiler.ops.windows import misfit, room_to_check
 from shapescript.compiler.passes.dead import drop_dead_views
 from shapescript.compiler.passes.symbols import bind, rows_bound, substitute_attribute, substitute_type
 
 STAGE = "specialise"
+PARTS = ("leaf", "submodel")
 MAX_REGION_DEPTH = 100  # of nested loops and conditions after inlining: what follows recurses once a level
 MAX_OPERATIONS = 200_000  # of one entry with all that it calls: functions that call others twice multiply
 
@@ -168,9 +170,15 @@ class _Inliner:
         operands = tuple(scope.values[operand] for operand in op.operands)
         regions = tuple(self._region(region, scope, depth + 1) for region in op.regions)
         results = self.define(op.results, scope)
+        if "room" in attributes:
+            attributes["room"] = room_to_check(op.name, attributes)
+        made = rebuilt(op, operands, regions, results, attributes)
+        _refuse_misfit(made, op.span or scope.call)
         for result in results:
             _refuse_too_large(result.type, op.span or scope.call)
-        return self._part(rebuilt(op, operands, regions, results, attributes))
+        if op.name in (*PARTS, "replace_submodel"):
+            _refuse_missing(made, op.span or scope.call)
+        return self._part(made)
 
     def _region(self, block: Block, scope: _Scope, depth: int) -> Block:
         symbols = tuple(fresh(symbol.name) for symbol in block.symbols)
@@ -181,7 +189,7 @@ class _Inliner:
 
     def _part(self, op: Op) -> Op:
         """A leaf or sub-model of a sub-model is one of the whole."""
-        if op.name not in ("leaf", "submodel"):
+        if op.name not in PARTS:
             return op
         path: str = op.attributes["path"]
         base = op.operands[0]
@@ -193,6 +201,23 @@ class _Inliner:
         return rebuilt(op, (base,), (), op.results, {"path": path})
 
 
+def _refuse_missing(op: Op, span: Span | None) -> None:
+    """An index past the end of a list whose length is known only here."""
+    model, path = op.operands[0].type, op.attributes["path"]
+    assert isinstance(model, ModelType)
+    try:
+        member_at(model, path)
+    except KeyError:
+        raise CompileError(Diagnostic("E0503", f"{model} has no `{path}`: the list ends before", span)) from None
+
+
+def _refuse_misfit(op: Op, span: Span | None) -> None:
+    for size in op.attributes.get("room", ()):
+        value = size.constant()
+        if value is not None and value < 0:
+            raise CompileError(Diagnostic("E0503", misfit(op, size, value), span))
+
+
 def _refuse_too_large(type_: Type, span: Span | None) -> None:
     """Where every size is known; what has an axis that isn't is looked at as if that had one element."""
     if not isinstance(type_, TensorType):
@@ -200,6 +225,8 @@ def _refuse_too_large(type_: Type, span: Span | None) -> None:
     count = 1
     for axis in type_.axes:
         size = axis.constant()
+        if size is not None and size < 0:
+            raise CompileError(Diagnostic("E0503", f"axis {axis} would have {size} elements", span))
         count *= max(abs(factor) for _, factor in axis.known().terms) if size is None else size
     if count > LARGEST:
         raise CompileError(Diagnostic("E0503", f"a tensor of {count} elements: it has at most 2**48", span))

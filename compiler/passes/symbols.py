@@ -23,6 +23,8 @@ from shapescript.compiler.ir.types import (
 
 Sizes = Mapping[Symbol, Size]
 
+MAKES_DATASET = frozenset({"load_data", "load_text", "dataset_part"})  # each has the attribute `dataset`, whose rows it binds
+
 
 def substitute_type(type_: Type, sizes: Sizes) -> Type:
     """Raises sizes.InexactDivision."""
@@ -125,9 +127,32 @@ def symbols_in(part: Any) -> Iterator[Symbol]:
                 yield from symbols_in(inner)
 
 
+def is_doubtful(size: Size) -> bool:
+    """Whether the size may be no number or one below 0: it has a quotient or a difference of sizes that aren't known."""
+    return size.constant() is None and (any(count < 0 for _, count in size.terms) or any(symbol.quotient for symbol in size.symbols()))
+
+
+def doubtful_sizes_of(op: Op) -> Iterator[Size]:
+    """The doubtful sizes that the operation makes: it fails where one is none. What its operands have is checked by then."""
+    known = {size for operand in op.operands for size in _sizes_in(operand.type)}
+    made = (size for part in (*op.attributes.values(), *(result.type for result in op.results)) for size in _sizes_in(part))
+    return (size for size in made if size not in known and is_doubtful(size))
+
+
+def _sizes_in(part: Any) -> Iterator[Size]:
+    match part:
+        case Size():
+            yield part
+        case TensorType(_, axes):
+            yield from axes
+        case tuple():
+            for inner in part:
+                yield from _sizes_in(inner)
+
+
 def rows_bound(op: Op) -> frozenset[Symbol]:
-    """The symbols that get their sizes when the operation is executed: the rows of a dataset that it loads, what `bind_size` names."""
-    attribute = {"load_data": "dataset", "bind_size": "size"}.get(op.name)
+    """The symbols that get their sizes when the operation is executed: the rows of a dataset that it makes, what `bind_size` names."""
+    attribute = "size" if op.name == "bind_size" else "dataset" if op.name in MAKES_DATASET else None
     if attribute is None:
         return frozenset()
     return frozenset(symbol for symbol in symbols_in(op.attributes[attribute]) if symbol.value is None)

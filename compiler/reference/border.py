@@ -10,9 +10,10 @@ import numpy as np
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, OrderedType, TensorType, Type
-from shapescript.compiler.ops.protocol import Bytes, OptimiserState
+from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, STEP
+from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.reference.frame import Frame
-from shapescript.compiler.reference.layouts import DTYPES, Array, aligned_copy
+from shapescript.compiler.reference.layouts import DTYPES, aligned_copy
 
 
 def from_host(type_: Type, value: Any) -> Any:
@@ -61,15 +62,16 @@ def owned(type_: Type, value: Any) -> Any:
         case ModelType():
             return aligned_copy(value)
         case OptimiserType():
-            return optimiser_state(value.block, aligned_copy(value.first), aligned_copy(value.second))
+            return copied_state(value)
     return value
 
 
-def optimiser_state(block: Array, first: Bytes, second: Bytes) -> OptimiserState:
-    """A state with these moments and the block's step and constants."""
-    own = block.copy()
-    own[1], own[2] = first.ctypes.data, second.ctypes.data
-    return OptimiserState(own, first, second)
+def copied_state(state: OptimiserState) -> OptimiserState:
+    """The same state in memory of its own."""
+    copy = OptimiserState(state.block.copy(), list(state.slots))
+    for place, slot in enumerate(state.slots):
+        copy.put(place, None if slot is None else aligned_copy(slot))
+    return copy
 
 
 def finish(function: Function, arguments: Sequence[Any], yields: Sequence[Any]) -> list[Any]:
@@ -89,7 +91,10 @@ def overwrite(type_: Type, argument: Any, value: Any) -> None:
         case ModelType():
             np.copyto(argument, value)
         case OptimiserType():
-            np.copyto(argument.first, value.first)
-            np.copyto(argument.second, value.second)
-            argument.block[0] = value.block[0]
-            argument.block[3:7] = value.block[3:7]
+            for place, slot in enumerate(value.slots):
+                if slot is not None and argument.slots[place] is None:
+                    argument.put(place, slot)
+                elif slot is not None:
+                    np.copyto(argument.slots[place], slot)
+            argument.block[STEP] = value.block[STEP]
+            argument.block[FIRST_CONSTANT:] = value.block[FIRST_CONSTANT:]

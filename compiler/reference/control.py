@@ -9,7 +9,7 @@ import numpy as np
 
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ops.protocol import no_batches
-from shapescript.compiler.reference.data import rows_between
+from shapescript.compiler.reference.data import rows_between, size_of
 from shapescript.compiler.reference.frame import Frame, handles
 
 
@@ -41,7 +41,7 @@ def _for_batches(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]
     examples, size, drop_last, *carried = operands
     (body,) = op.regions
     (rows,) = body.symbols
-    for start, stop in _batches(op, int(examples.block[0]), int(size), bool(drop_last)):
+    for start, stop in _batches(op, size_of(examples), int(size), bool(drop_last)):
         frame.sizes[rows] = stop - start
         carried = frame.run(body, [*rows_between(examples, start, stop), *carried])
     return carried
@@ -53,3 +53,8 @@ def _batches(op: Op, rows: int, size: int, drop_last: bool) -> Iterator[tuple[in
         raise no_batches(op, rows, size, drop_last)
     end = rows // size * size if drop_last else rows
     return ((start, min(start + size, end)) for start in range(0, end, size))
+
+
+@handles("isolated")
+def _isolated(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    return frame.run(op.regions[0], ())

@@ -14,7 +14,7 @@ from shapescript.compiler.numerics.elementary import division_fails, floor_divid
 from shapescript.compiler.numerics.scalar import I64, Argument, Expr
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.elementwise import KINDS
-from shapescript.compiler.ops.protocol import integer_division
+from shapescript.compiler.ops.protocol import failed_check, integer_division
 from shapescript.compiler.ops.table import Scalar, entries, entry
 from shapescript.compiler.reference.frame import HANDLERS, Frame, handles
 from shapescript.compiler.reference.layouts import DTYPES, Array
@@ -78,3 +78,10 @@ def _constant(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 @handles("size")
 def _size(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     return (np.asarray(frame.size(op.attributes["size"], op.span), np.int64),)
+
+
+@handles("check")
+def _check(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    if not operands[0]:
+        raise failed_check(op)
+    return ()

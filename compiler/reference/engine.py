@@ -15,14 +15,18 @@ from shapescript.compiler.reference import (
     classification,
     control,
     data,
+    draws,
     elementwise,
     fused,
     indexing,
     models,
     optimisers,
+    ordering,
     places,
     reductions,
+    reserve,
     shapes,
+    windows,
 )
 from shapescript.compiler.reference.border import finish, from_host
 from shapescript.compiler.reference.frame import HANDLERS, Frame
@@ -32,14 +36,18 @@ GROUPS = (
     classification,
     control,
     data,
+    draws,
     elementwise,
     fused,
     indexing,
     models,
     optimisers,
+    ordering,
     places,
     reductions,
+    reserve,
     shapes,
+    windows,
 )  # importing them fills HANDLERS
 
 

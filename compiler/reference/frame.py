@@ -55,15 +55,20 @@ class Frame:
         return [values[value] for value in block.yields]
 
     def size(self, size: Size, span: Span | None) -> int:
-        """Raises ExecutionError R1003 for a quotient that leaves a remainder and for a size below 0."""
+        """Raises ExecutionError R1003 for a quotient that is none and for a size below 0."""
+        found = self.number(size, span)
+        if found < 0:
+            raise inexact_axis(f"axis {size} would have {found} elements", span)
+        return found
+
+    def number(self, size: Size, span: Span | None) -> int:
+        """A size that may be below 0."""
         try:
             found = evaluate(size, self._size_of)
         except InexactDivision as error:
             raise inexact_axis(f"axis {size}: {error}", span) from None
         if found is None:
             raise InternalError("the reference evaluator", f"the size {size} is not bound", span)
-        if found < 0:
-            raise inexact_axis(f"axis {size} would have {found} elements", span)
         return found
 
     def shape(self, axes: Sequence[Size], span: Span | None) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shapescript.compiler.ir.flat import ALIGNMENT, flat_layout
-from shapescript.compiler.ir.types import Element, ModelType
+from shapescript.compiler.ir.types import Element, ModelType, Treatment
 from shapescript.compiler.ops.protocol import Bytes
 
 Array = NDArray[Any]
@@ -45,6 +45,8 @@ class Place:
     stop: int
     element: Element
     shape: tuple[int, ...]
+    treatment: Treatment
+    is_trained: bool
 
     def view(self, buffer: Bytes) -> Array:
         return buffer[self.start : self.stop].view(DTYPES[self.element]).reshape(self.shape)
@@ -60,12 +62,13 @@ class Layout:
         for part in flat.leaves:
             name, kind = part.leaf.name, part.leaf.type
             shape = tuple(axis.constant() or 0 for axis in kind.axes)  # flat_layout has refused sizes that aren't known
-            self.places[name] = Place(name, part.offset, part.offset + part.count * kind.element.bytes, kind.element, shape)
+            stop = part.offset + part.count * kind.element.bytes
+            self.places[name] = Place(name, part.offset, stop, kind.element, shape, part.leaf.treatment, part.leaf.is_trained)
 
     @property
-    def floats(self) -> Iterator[Place]:
-        """The tensors that have gradients."""
-        return (place for place in self.places.values() if place.element.is_float)
+    def trained(self) -> Iterator[Place]:
+        """The tensors that an optimiser moves."""
+        return (place for place in self.places.values() if place.is_trained)
 
     def start_of(self, path: str) -> int:
         """Where a sub-model begins: names with one prefix follow each other, so its tensors lie as they do in a buffer of their own."""

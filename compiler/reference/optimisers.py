@@ -1,82 +1,82 @@
-"""Optimisers: their state and their updates."""
+"""Optimisers: their state and their updates, by the definitions of numerics/optimisers.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.numerics.elementary import power_of_step
-from shapescript.compiler.numerics.moments import SMALLEST_MOMENT
-from shapescript.compiler.ops.protocol import OptimiserState
-from shapescript.compiler.reference.border import optimiser_state
+from shapescript.compiler.ir.types import OptimiserType, Treatment
+from shapescript.compiler.numerics.evaluation import evaluate_all
+from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, KINDS, STEP, OptimiserKind, number_expressions, update_expressions
+from shapescript.compiler.numerics.powers import power_of_step
+from shapescript.compiler.numerics.ranges import RANGES
+from shapescript.compiler.numerics.scalar import F32, F64
+from shapescript.compiler.ops.protocol import OptimiserState, out_of_range
+from shapescript.compiler.reference.border import copied_state
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array, aligned, aligned_copy
 from shapescript.compiler.reference.models import layout_of
 
-BLOCK_WORDS = 8
-CONSTANTS = slice(3, 7)  # beta1, beta2, eps and decay in an optimiser's block, as f64
+ELEMENTS = {np.dtype(np.float32): F32, np.dtype(np.float64): F64}
+
+
+def kind_of(op: Op, place: int) -> OptimiserKind:
+    """The kind of the optimiser that is an operand."""
+    type_ = op.operands[place].type
+    assert isinstance(type_, OptimiserType)
+    return KINDS[type_.kind]
 
 
 @handles("optimiser")
 def _optimiser(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     model, *constants = operands
-    block = np.zeros(BLOCK_WORDS, np.int64)
-    block[CONSTANTS].view(np.float64)[:] = constants
-    return (optimiser_state(block, aligned(model.size), aligned(model.size)),)
+    kind = KINDS[op.attributes["kind"]]
+    state = OptimiserState(np.zeros(BLOCK_WORDS, np.int64), [None] * len(kind.slots))
+    state.constants(kind)[:] = constants
+    for slot in kind.slots_of(constants):
+        state.put(kind.slots.index(slot), aligned(model.size))
+    return (state,)
 
 
 @handles("optimiser_step")
 def _optimiser_step(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    return (np.asarray(operands[0].block[0]),)
+    return (np.asarray(operands[0].block[STEP]),)
 
 
-@dataclass(frozen=True)
-class AdamWScalars:
-    """One update's numbers: made in f64 from the constants, the rate and the step, each to be rounded once to the tensor's type."""
-
-    add_first: float
-    keep_second: float
-    add_second: float
-    eps: float
-    shrink: float
-    rate: float
-    root: float
-
-    @staticmethod
-    def of(state: OptimiserState, rate: np.float64, step: int) -> AdamWScalars:
-        beta1, beta2, eps, decay = (np.float64(constant) for constant in state.block[CONSTANTS].view(np.float64))
-        one = np.float64(1.0)
-        first, second = (one - power_of_step(float(beta), step) for beta in (beta1, beta2))
-        return AdamWScalars(one - beta1, beta2, one - beta2, eps, one - rate * decay, rate / first, one / np.sqrt(second))
+@handles("check_range")
+def _check_range(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    number = float(operands[0])
+    if not RANGES[op.attributes["rule"]].holds(number):
+        raise out_of_range(op, number)
+    return ()
 
 
-def adamw(value: Array, first: Array, second: Array, gradient: Array, numbers: AdamWScalars) -> None:
-    """One tensor's update, in place, unfused: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019), with
-    PyTorch's bias corrections, the second as a factor of the root. A first moment below 2^-100 in size becomes 0."""
-    kind = value.dtype.type
-    moved = (gradient - first) * kind(numbers.add_first) + first
-    first[...] = np.where(np.abs(moved) < kind(SMALLEST_MOMENT), kind(0.0), moved)
-    second[...] = (gradient * gradient) * kind(numbers.add_second) + second * kind(numbers.keep_second)
-    denominator = np.sqrt(second) * kind(numbers.root) + kind(numbers.eps)
-    value[...] = value * kind(numbers.shrink) - (first / denominator) * kind(numbers.rate)
-
-
-UPDATES: dict[str, Callable[[Array, Array, Array, Array, AdamWScalars], None]] = {"AdamW": adamw}
+def step_numbers(kind: OptimiserKind, state: OptimiserState, treatment: Treatment, rate: float, step: int) -> list[Array]:
+    """The numbers of an update of parameters with this treatment, in f64."""
+    constants = {constant.name: float(value) for constant, value in zip(kind.constants, state.constants(kind), strict=True)}
+    if not treatment.decay:
+        constants["decay"] = 0.0
+    powers = [power_of_step(constants[name], step) for name in kind.powers]
+    given = [np.float64(number) for number in (*constants.values(), rate * treatment.rate, *powers)]
+    return evaluate_all(number_expressions(kind), [*given, np.int64(step)])
 
 
 @handles("update")
 def _update(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     model, state, gradient, rate, factor = operands
-    changed = aligned_copy(model)
-    after = optimiser_state(state.block, aligned_copy(state.first), aligned_copy(state.second))
-    after.block[0] += 1
-    numbers = AdamWScalars.of(state, np.float64(rate), int(after.block[0]))
-    move = UPDATES[op.attributes["kind"]]
-    for place in layout_of(op.operands[0], frame).floats:
-        given = place.view(gradient)
-        move(place.view(changed), place.view(after.first), place.view(after.second), given * factor.astype(given.dtype), numbers)
+    kind, changed, after = kind_of(op, 1), aligned_copy(model), copied_state(state)
+    after.block[STEP] += 1
+    present = kind.slots_of(state.constants(kind))
+    buffers = [changed, *(after.slot(kind, slot) for slot in present)]
+    has_optional = any(slot.only_with for slot in present)
+    for place in layout_of(op.operands[0], frame).trained:
+        numbers = step_numbers(kind, state, place.treatment, float(rate), int(after.block[STEP]))
+        given, (value, *slots) = place.view(gradient), [place.view(buffer) for buffer in buffers]
+        scalars = [number.astype(given.dtype) for number in (factor, *numbers)]
+        moved = evaluate_all(update_expressions(kind, ELEMENTS[given.dtype], has_optional), [value, given, *slots, *scalars])
+        for tensor, new in zip((value, *slots), moved, strict=True):
+            tensor[...] = new
     return changed, after

@@ -31,28 +31,31 @@ def _check_slice(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]
     return ()
 
 
-def _inside(start: Any, length: int, size: int) -> int:
-    return max(0, min(int(start), size - length))
-
-
 def _window(array: Array, start: Any, length: int, position: int) -> tuple[slice, ...]:
-    first = _inside(start, length, array.shape[position])
+    """The places of a part; the array has as many."""
+    first = max(0, min(int(start), array.shape[position] - length))
     return (*[slice(None)] * position, slice(first, first + length))
 
 
 @handles("slice")
 def _slice(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    """Of more places than there are: zeros. That happens only before a check that fails."""
     x, start = operands
-    return (x[_window(x, start, frame.size(op.attributes["length"], op.span), op.attributes["position"])],)
+    length, position = frame.size(op.attributes["length"], op.span), op.attributes["position"]
+    if length > x.shape[position]:
+        return (np.zeros(frame.shape(op.result.type.axes, op.span), x.dtype),)  # type: ignore[union-attr]
+    return (x[_window(x, start, length, position)],)
 
 
 @handles("put", "add_slice")
 def _put(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    """Of a part with more places than there are nothing is written."""
     x, part, start = operands
-    position = op.attributes["position"]
+    length, position = part.shape[op.attributes["position"]], op.attributes["position"]
     found = np.array(x, order="C")
-    window = _window(x, start, part.shape[position], position)
-    found[window] = part if op.name == "put" else x[window] + part
+    if length <= x.shape[position]:
+        window = _window(x, start, length, position)
+        found[window] = part if op.name == "put" else x[window] + part
     return (found,)
 
 

@@ -39,8 +39,8 @@ def bracket_items(parts: Parts) -> tuple[Any, ...]:
 
 
 def at(parts: Parts) -> At:
-    name, position = parts.children
-    return At(parts.span, parts.identifier(name), position)
+    axis, position = parts.children
+    return At(parts.span, axis, position)
 
 
 def range_from(parts: Parts) -> Range:

@@ -207,9 +207,9 @@ class Range(Node):
 
 @dataclass(frozen=True, slots=True)
 class At(Node):
-    """`n=0`, `n=1..` in an index's brackets."""
+    """`n=0`, `4*H=1..` in an index's brackets."""
 
-    axis: Identifier
+    axis: Axis
     position: Expression | Range
 
 

@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from shapescript.compiler.diagnostics.model import Source, Span
 from shapescript.compiler.ir.nodes import Function, Module, Value
 from shapescript.compiler.ir.sizes import Size, Symbol, dim, fresh, of
+from shapescript.compiler.ir.starts import constant_start
 from shapescript.compiler.ir.types import (
     INT,
     MODE,
     SINK,
     DatasetType,
     Element,
-    HostNumber,
     ListType,
     Member,
     ModelType,
     OptimiserType,
     RecordType,
-    StartRule,
     TensorType,
     Type,
 )
@@ -27,7 +26,7 @@ from shapescript.compiler.ops.build import Builder
 
 SOURCE = Source("built.ss", "".join(f"line {number}\n" for number in range(1, 60)))
 IN, HIDDEN, CLASSES = (of(dim(name, value)) for name, value in (("In", 64), ("Hidden", 128), ("Classes", 10)))
-ZEROS = StartRule("constant", (HostNumber("number", value=0.0),))
+ZEROS = constant_start(0.0)
 
 
 def at(line: int) -> Span:
@@ -174,7 +173,7 @@ def fit(run_: Function) -> Function:
     m, train = Value(MLP, "m"), Value(DatasetType(DIGIT, rows), "train")
     sink, epochs, mode = Value(SINK, "sink"), Value(INT, "epochs"), Value(MODE, "mode")
     b = Builder(at(17))
-    opt = b.op("optimiser", m, *(b.float_constant(value) for value in (0.9, 0.999, 1e-8, 0.01)), kind="AdamW", hint="opt")
+    opt = b.op("optimiser", m, *(b.float_constant(value) for value in (0.9, 0.999, 1e-8, 0.01, 0.0)), kind="AdamW", hint="opt")
     dataset = run_.body.parameters[2].type
     assert isinstance(dataset, DatasetType)
     (symbol,) = dataset.rows.symbols()

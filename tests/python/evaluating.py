@@ -13,6 +13,7 @@ from shapescript.compiler.ir.nodes import Function, Op, Value
 from shapescript.compiler.ir.sizes import Size, dim, fresh, number, of
 from shapescript.compiler.ir.types import Element, Member, ModelType, TensorType, Type
 from shapescript.compiler.ir.verifier import verify_function
+from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, KINDS
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.ops.table import infer
@@ -84,8 +85,8 @@ def apply(name: str, *arguments: Any, **attributes: Any) -> Any:
 
 def dataset(*arrays: np.ndarray) -> SimpleNamespace:
     """What stands for a dataset at an engine's border."""
-    addresses = [array.ctypes.data for array in arrays]
-    return SimpleNamespace(block=np.array([len(arrays[0]), *addresses], np.int64), arrays=arrays)
+    fields = [word for array in arrays for word in (array.ctypes.data, array.strides[0])]
+    return SimpleNamespace(block=np.array([len(arrays[0]), *fields], np.int64), arrays=arrays)
 
 
 def mode(kind: int, seed: int = 0, draws: int = 0) -> SimpleNamespace:
@@ -120,8 +121,15 @@ def tensors_of(model: ModelType, buffer: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def fresh_state(model: ModelType, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, decay: float = 0.01) -> OptimiserState:
-    first, second = aligned(Layout(model).total), aligned(Layout(model).total)
-    block = np.zeros(8, np.int64)
-    block[1:3] = first.ctypes.data, second.ctypes.data
-    block[3:7].view(np.float64)[:] = *betas, eps, decay
-    return OptimiserState(block, first, second)
+    """A state of AdamW."""
+    return state_of("AdamW", model, *betas, eps, decay, 0.0)
+
+
+def state_of(kind: str, model: ModelType, *constants: float) -> OptimiserState:
+    """A fresh state with the slots that its constants ask for."""
+    made = KINDS[kind]
+    state = OptimiserState(np.zeros(BLOCK_WORDS, np.int64), [None] * len(made.slots))
+    state.constants(made)[:] = constants
+    for slot in made.slots_of(constants):
+        state.put(made.slots.index(slot), aligned(Layout(model).total))
+    return state

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from evaluating import Build, RecordingHost, function_of, type_of
 
-from shapescript.compiler.codegen.pointers import address_of
 from shapescript.compiler.codegen.program import NativeFunction, compile_function
 from shapescript.compiler.codegen.target import Target, host, x86_64_v3
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.verifier import verify_function
+from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, STEP
 from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.ops.table import infer
 from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.fuse import fuse
 from shapescript.compiler.passes.simplify import simplify
+from shapescript.compiler.reference.border import copied_state
 from shapescript.compiler.reference.engine import Evaluator
 from shapescript.compiler.reference.layouts import aligned_copy
 
@@ -58,7 +59,7 @@ def bytes_of(value: Any) -> Any:
         case np.ndarray():
             return value.dtype.str, value.shape, value.tobytes()
         case OptimiserState():
-            return value.block[[0, 3, 4, 5, 6]].tobytes(), value.first.tobytes(), value.second.tobytes()
+            return value.block[STEP], value.block[FIRST_CONSTANT:].tobytes(), [bytes_of(slot) for slot in value.slots]
         case float():
             return np.float64(value).tobytes()
         case SimpleNamespace():
@@ -71,10 +72,8 @@ def own(argument: Any) -> Any:
     match argument:
         case np.ndarray():
             return aligned_copy(argument) if argument.dtype == np.uint8 else argument.copy()
-        case OptimiserState(block, first, second):
-            state = OptimiserState(block.copy(), aligned_copy(first), aligned_copy(second))
-            state.block[1:3] = address_of(state.first), address_of(state.second)
-            return state
+        case OptimiserState():
+            return copied_state(argument)
         case SimpleNamespace() if not hasattr(argument, "arrays"):
             return SimpleNamespace(block=argument.block.copy())
     return argument if isinstance(argument, SimpleNamespace) else copy.copy(argument)

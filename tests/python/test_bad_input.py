@@ -36,7 +36,7 @@ class Run:
         return self.program.Digit.dataset(pixels=self.pixels, label=self.label)
 
     def state(self) -> tuple[Any, ...]:
-        states = (self.m.buffer, self.opt.first, self.opt.second)
+        states = (self.m.buffer, *self.opt.slots[:2])
         return (*(state.tobytes() for state in states), self.opt.step, len(self.sink.records))
 
 

@@ -14,10 +14,10 @@ from gradients import Gradient, gradient, ready, sizes, total
 
 from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.diagnostics.model import CompileError
-from shapescript.compiler.ir.nodes import Block, Value, walk
+from shapescript.compiler.ir.nodes import Value, walk
 from shapescript.compiler.ir.printer import print_function
 from shapescript.compiler.ir.sizes import number
-from shapescript.compiler.ir.types import BOOL, FLOAT, INT, Element, Member, ModelType, TensorType
+from shapescript.compiler.ir.types import FLOAT, INT, Element, Member, ModelType, TensorType
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.passes.differentiate import differentiate
 from shapescript.compiler.passes.pipeline import compile_entry
@@ -275,23 +275,6 @@ def test_an_operand_that_a_rule_gives_nothing_for_is_refused() -> None:
 
     ((code, message),) = errors(lambda b, x: gradient(b, x, rate), FLOAT)
     assert code == "E0801" and "dropout" in message
-
-
-def branch(b: Builder, x: Value, condition: Value) -> Value:
-    yes, no = Builder(SPAN), Builder(SPAN)
-    return b.emit("if", condition, regions=[Block((), (), (x,)), no.block([], [no.op("neg", x)])], hints=[str(bool(yes.ops))])[0]
-
-
-def repeated(b: Builder, x: Value, condition: Value) -> Value:
-    inner, h = Builder(SPAN), Value(x.type, "h")
-    n = b.convert(condition, Element.I64)
-    return b.emit("for_range", n, n, x, regions=[inner.block([Value(INT, "i"), h], [inner.op("tanh", h)])])[0]
-
-
-@pytest.mark.parametrize(("make", "words"), [(branch, "an `if`"), (repeated, "a `for` over a range")])
-def test_active_control_flow_is_not_built_yet(make: Callable[[Builder, Value, Value], Value], words: str) -> None:
-    ((code, message),) = errors(lambda b, x, c: gradient(b, x, lambda d, p: make(d, p, c)), tensor(4), BOOL)
-    assert code == "E0901" and words in message
 
 
 def test_a_branch_of_known_condition_is_no_control_flow() -> None:

@@ -244,7 +244,7 @@ def test_an_index_out_of_range_changes_nothing(program: Any, index: int) -> None
     program.step(m, opt, tokens, label)
 
     def state() -> tuple[Any, ...]:
-        return m.buffer.tobytes(), opt.first.tobytes(), opt.second.tobytes(), opt.step
+        return m.buffer.tobytes(), opt.slot("first").tobytes(), opt.slot("second").tobytes(), opt.step
 
     before, wrong = state(), tokens.copy()
     wrong[2, 3] = index
@@ -319,5 +319,5 @@ def test_training_is_the_same_in_both_engines(tmp_path: Path) -> None:
         opt = shapescript.AdamW(m)
         losses = [program.step(m, opt, indices(5, (8, 6), seed), indices(2, (8,), seed)) for seed in (1, 2, 1, 2, 1, 2, 1, 2)]
         assert losses[-1] < losses[1]
-        found.append((losses, m.buffer.tobytes(), opt.first.tobytes(), opt.second.tobytes()))
+        found.append((losses, m.buffer.tobytes(), opt.slot("first").tobytes(), opt.slot("second").tobytes()))
     assert found[0] == found[1]

@@ -8,13 +8,15 @@ import pytest
 from kernel_harness import WIDTHS, Array, native, same_bytes
 from test_kernel_reductions import total
 
-from shapescript.compiler.codegen import optimiser
-from shapescript.compiler.codegen.emit import F32, F64, I64, PTR
-from shapescript.compiler.codegen.optimiser import Parameter
+from shapescript.compiler.codegen import gradient_norm, optimiser
+from shapescript.compiler.codegen.emit import F32, F64, I64, PTR, constant
+from shapescript.compiler.codegen.gradient_norm import Parameter
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.numerics.elementary import power_of_step
+from shapescript.compiler.numerics.optimisers import KINDS
 
 each_target = pytest.mark.parametrize("level", WIDTHS, ids=lambda level: level.name)
+ADAMW = KINDS["AdamW"]
 COUNTS = [5, 4096, 16, 20000, 0, 4097, 1]
 
 
@@ -52,15 +54,15 @@ def norm_by_definition(parameters: list[Parameter], values: Array) -> float:
 def test_norm(level: Target, workers: int) -> None:
     for counts in (COUNTS, [7], [0], [4096 * 9 + 3, 2]):
         parameters, values = flat(counts)
-        blocks = optimiser.block_total(parameters)
+        blocks = gradient_norm.block_total(parameters)
 
         def body(b: Any, arguments: Any, parameters: list[Parameter] = parameters, blocks: int = blocks) -> Any:
             for w in range(workers):
                 low, high = (blocks * part // workers for part in (w, w + 1))
-                optimiser.emit_square_blocks(b, parameters, arguments[0], arguments[1], low, high)
-            return optimiser.emit_norm(b, parameters, arguments[1])
+                gradient_norm.emit_square_blocks(b, parameters, arguments[0], arguments[1], low, high)
+            return gradient_norm.emit_norm(b, parameters, arguments[1])
 
-        scratch = np.full(optimiser.norm_scratch_bytes(parameters) // 8 + 1, 77.0)
+        scratch = np.full(gradient_norm.norm_scratch_bytes(parameters) // 8 + 1, 77.0)
         found = native(level, [PTR, PTR], body, F64)(values, scratch)
         assert found == norm_by_definition(parameters, values) and scratch[-1] == 77.0, counts
 
@@ -71,7 +73,7 @@ def test_all_finite(level: Target, dtype: Any) -> None:
     element = F32 if dtype == np.float32 else F64
 
     def body(b: Any, arguments: Any) -> Any:
-        return b.zext(optimiser.emit_all_finite(b, arguments[0], element, arguments[1]), I64)
+        return b.zext(gradient_norm.emit_all_finite(b, arguments[0], element, arguments[1]), I64)
 
     call = native(level, [PTR, I64], body, I64)
     for count in (0, 1, 16, 37):
@@ -98,10 +100,11 @@ def adamw_by_definition(buffers: list[Array], t: int, constants: tuple[float, fl
 @each_target
 def test_adamw(level: Target) -> None:
     def body(b: Any, arguments: Any) -> None:
-        p, g, m, v, t, cut, end, factor, *constants = arguments
-        numbers = optimiser.emit_adamw_numbers(b, t, *constants)
+        buffers, (t, cut, end, factor, rate, *constants) = arguments[:4], arguments[4:]
+        given = optimiser.emit_given(b, ADAMW, [*constants, constant(0.0, F64)], t)
+        numbers = optimiser.emit_numbers(b, ADAMW, given, F32, rate)
         for low, high in ((0, cut), (cut, end)):
-            optimiser.emit_adamw(b, p, g, m, v, low, high, factor, numbers)
+            optimiser.emit_update(b, ADAMW, F32, False, buffers, factor, numbers, low, high)
 
     call = native(level, [PTR] * 4 + [I64] * 3 + [F32] + [F64] * 5, body)
     rng = np.random.default_rng(9)

@@ -10,7 +10,7 @@ import pytest
 from kernel_harness import TARGETS, module_of, native
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, jit, optimiser, random, scalars, target
+from shapescript.compiler.codegen import emit, gradient_norm, jit, optimiser, random, scalars, target
 from shapescript.compiler.codegen.contraction import Contraction, emit_contraction
 from shapescript.compiler.codegen.emit import F32, F64, I64, PTR
 from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run
@@ -18,6 +18,7 @@ from shapescript.compiler.codegen.reductions_columns import Method, reduce_colum
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.diagnostics.model import CompileError
 from shapescript.compiler.numerics import elementary
+from shapescript.compiler.numerics.optimisers import KINDS
 from shapescript.compiler.numerics.philox import Domain
 from shapescript.compiler.numerics.scalar import Argument, Kind
 
@@ -48,12 +49,17 @@ def products_and_reductions(b: Any, level: Target, element: Any, pointers: Any, 
 
 def optimiser_and_random(b: Any, pointers: Any, n: Any) -> None:
     p, q, r, s = pointers
-    parameters = [optimiser.Parameter(0, 5000), optimiser.Parameter(20032, 3)]
-    optimiser.emit_square_blocks(b, parameters, p, q, 0, n)
-    norm = optimiser.emit_norm(b, parameters, q)
-    numbers = optimiser.emit_adamw_numbers(b, n, norm, norm, norm, norm, norm)
-    optimiser.emit_adamw(b, p, q, r, s, 0, n, b.fptrunc(norm, F32), numbers)
-    emit.store(b, b.zext(optimiser.emit_all_finite(b, p, F32, n), emit.I8), q)
+    parameters = [gradient_norm.Parameter(0, 5000), gradient_norm.Parameter(20032, 3)]
+    gradient_norm.emit_square_blocks(b, parameters, p, q, 0, n)
+    norm = gradient_norm.emit_norm(b, parameters, q)
+    for kind in KINDS.values():
+        given = optimiser.emit_given(b, kind, [norm] * len(kind.constants), n)
+        for element, factor in ((F32, b.fptrunc(norm, F32)), (F64, norm)):
+            numbers = optimiser.emit_numbers(b, kind, given, element, norm)
+            for has_optional in (False, True):
+                buffers = [p, q, *([r, s, p][: len(kind.slots_with(has_optional))])]
+                optimiser.emit_update(b, kind, element, has_optional, buffers, factor, numbers, 0, n)
+    emit.store(b, b.zext(gradient_norm.emit_all_finite(b, p, F32, n), emit.I8), q)
     random.emit_kept(b, random.stream(b, n, Domain.DRAW, n), n, n, n, p)
 
 

@@ -71,7 +71,7 @@ def test_norms_scaling_and_updates(kind: ModelType) -> None:
 
 def test_a_new_optimiser_goes_through_a_loop() -> None:
     def build(b: Builder, m: Value, g: Value, count: Value) -> Sequence[Value]:
-        opt = b.op("optimiser", m, *(b.float_constant(value) for value in (0.8, 0.95, 1e-6, 0.1)), kind="AdamW")
+        opt = b.op("optimiser", m, *(b.float_constant(value) for value in (0.8, 0.95, 1e-6, 0.1, 0.0)), kind="AdamW")
 
         def turn(i: Builder, _: Value, p: Value, o: Value) -> Sequence[Value]:
             return i.emit("update", p, o, g, i.float_constant(0.1), i.constant(0.5, F32), kind="AdamW")

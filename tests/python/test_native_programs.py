@@ -261,7 +261,7 @@ def test_the_host_gives_tensors_models_and_data() -> None:
         return [m, opt, b.op("add", x, y), count, ok, b.op("sum", field, positions=(0,)), field, b.size(rows), started]
 
     state = fresh_state(SMALL)
-    state.block[0], state.first[:4], state.second[4:8] = 3, 1, 2
+    state.block[0], state.slots[0][:4], state.slots[1][4:8] = 3, 1, 2
     loaded = dataset(normal(11, 4))
 
     def host() -> NotingHost:
@@ -315,4 +315,4 @@ def test_a_label_out_of_range_changes_nothing() -> None:
         model, state, handle, host = model_of(MLP), fresh_state(MLP), mode(1, 3), StepHost()
         with pytest.raises(Exception, match="R1101: label 10 at position 2"):
             native.run([model, state, normal(4, 64), np.int64([1, 2, 10, 3]), "a sink", handle], host)
-        assert model.tobytes() == model_of(MLP).tobytes() and not state.first.any() and state.block[0] == 0 and host.calls == []
+        assert model.tobytes() == model_of(MLP).tobytes() and not state.slots[0].any() and state.block[0] == 0 and host.calls == []

@@ -16,7 +16,8 @@ from shapescript.compiler.diagnostics.model import CompileError, InternalError
 from shapescript.compiler.ir.nodes import Function, Module, Value, walk
 from shapescript.compiler.ir.printer import print_function
 from shapescript.compiler.ir.sizes import Size, divide, fresh, number, of
-from shapescript.compiler.ir.types import DatasetType, Element, HostNumber, ListType, RecordType, StartRule, TensorType
+from shapescript.compiler.ir.starts import HostNumber, StartRule
+from shapescript.compiler.ir.types import DatasetType, Element, ListType, RecordType, TensorType
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.passes.expand import expand
 from shapescript.compiler.passes.pipeline import STEPS, compile_entry
@@ -54,7 +55,7 @@ def test_every_stage_gives_the_same_bytes() -> None:
         model, state, host, train = flat_model(MLP, tensors), fresh_state(MLP), RecordingHost(), mode(1, 5)
         for _ in range(2):
             evaluator.run([model, state, pixels, labels, "sink", train], host)
-        found.append((model.tobytes(), state.first.tobytes(), state.second.tobytes(), host.calls))
+        found.append((model.tobytes(), [slot.tobytes() for slot in state.slots if slot is not None], host.calls))
         assert any((new != tensors[name]).any() for name, new in tensors_of(MLP, model).items())
     assert all(other == found[0] for other in found)
 

@@ -155,7 +155,7 @@ def trained(case: Case, folder: Path, engine: shapescript.engines.EngineName, st
     losses = [program.one_step(m, opt, batch, mode) for batch in batches(case, program, steps)]
     path = folder / "checkpoint.pt"
     shapescript.save_checkpoint(path, m=m, opt=opt, mode=mode)
-    return losses, m.buffer.tobytes(), opt.first.tobytes(), opt.second.tobytes(), path.read_bytes(), mode.draws
+    return losses, m.buffer.tobytes(), opt.slot("first").tobytes(), opt.slot("second").tobytes(), path.read_bytes(), mode.draws
 
 
 @every_program

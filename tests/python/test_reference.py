@@ -22,7 +22,10 @@ from shapescript.compiler.ops.table import Composite, entries
 from shapescript.compiler.reference import engine
 from shapescript.compiler.reference.engine import HANDLERS, Evaluator
 
-GONE_BEFORE_ENGINES = {"call", "for_list", "value_and_grad"}
+GONE_BEFORE_ENGINES = {
+    *("call", "for_list", "value_and_grad", "checkpoint"),
+    *("zip_leaves", "fill_leaves", "dot_leaves"),
+}
 NAN, INF = float("nan"), float("inf")
 
 

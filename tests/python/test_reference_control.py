@@ -298,14 +298,14 @@ def test_models_and_optimisers_swap_too() -> None:
     buffers = [aligned(Layout(model).total) for _ in range(2)]
     buffers[1][:4] = 7
     states = [fresh_state(model), fresh_state(model, betas=(0.5, 0.6))]
-    states[1].first[:4], states[1].block[0] = 9, 3
+    states[1].slots[0][:4], states[1].block[0] = 9, 3
     addresses = [state.block[1:3].tolist() for state in states]
     types = [model, model, *[OptimiserType("AdamW", model)] * 2]
     swap = Evaluator(function_of(types, lambda b, m, n, o, p: [n, m, p, o], mutable=(0, 1, 2, 3)))
     assert swap.run([*buffers, *states], RecordingHost()) == []
     assert buffers[0][0] == 7 and buffers[1][0] == 0
-    assert [int(state.block[0]) for state in states] == [3, 0] and states[0].first[0] == 9 and states[1].first[0] == 0
-    assert states[0].block[3:5].view(np.float64).tolist() == [0.5, 0.6]
+    assert [int(state.block[0]) for state in states] == [3, 0] and states[0].slots[0][0] == 9 and states[1].slots[0][0] == 0
+    assert states[0].block[8:10].view(np.float64).tolist() == [0.5, 0.6]
     assert [state.block[1:3].tolist() for state in states] == addresses
 
 

@@ -143,12 +143,12 @@ def test_what_is_not_finite_stops_before_the_update(loss: float, bad: Sequence[s
         tensors_of(SMALL, gradient)[name].reshape(-1)[1] = np.inf
     model, state = random_model(SMALL), fresh_state(SMALL)
     state.block[0] = 4
-    before = [array.copy() for array in (model, state.block, state.first, state.second)]
+    before = [array.copy() for array in (model, state.block, *state.slots[:2])]
     function = function_of([SMALL, OptimiserType("AdamW", SMALL), SMALL, F32_SCALAR], guarded, mutable=(0, 1))
     with pytest.raises(ExecutionError, match=message) as caught:
         Evaluator(function).run([model, state, gradient, loss], HOST)
     assert caught.value.code == code and caught.value.span.text == "line"
-    for array, copy in zip((model, state.block, state.first, state.second), before, strict=True):
+    for array, copy in zip((model, state.block, *state.slots[:2]), before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
@@ -164,13 +164,13 @@ def test_a_check_without_an_update_names_no_step() -> None:
 
 def test_a_fresh_optimiser() -> None:
     def build(b: Builder, m: Value) -> list[Value]:
-        state = b.op("optimiser", m, *(b.float_constant(value) for value in (0.8, 0.95, 1e-6, 0.1)), kind="AdamW")
+        state = b.op("optimiser", m, *(b.float_constant(value) for value in (0.8, 0.95, 1e-6, 0.1, 0.0)), kind="AdamW")
         return [state, b.op("optimiser_step", state)]
 
     state, step = Evaluator(function_of([SMALL], build)).run([random_model(SMALL)], HOST)
-    assert isinstance(state, OptimiserState) and step == 0 and not state.first.any() and not state.second.any()
-    assert state.block[3:7].view(np.float64).tolist() == [0.8, 0.95, 1e-6, 0.1]
-    assert state.block[:3].tolist() == [0, state.first.ctypes.data, state.second.ctypes.data]
+    assert isinstance(state, OptimiserState) and step == 0 and not any(slot.any() for slot in state.slots[:2])
+    assert state.block[8:13].view(np.float64).tolist() == [0.8, 0.95, 1e-6, 0.1, 0.0]
+    assert state.block[:4].tolist() == [0, *(slot.ctypes.data for slot in state.slots[:2]), 0] and state.slots[2] is None
 
 
 @pytest.mark.parametrize("constants", [((0.9, 0.999), 1e-8, 0.01), ((0.5, 0.9), 1e-3, 0.3), ((0.0, 0.99), 1e-8, 0.0)])
@@ -194,7 +194,7 @@ def test_adamw_is_torchs(constants: tuple[tuple[float, float], float, float]) ->
     assert state.block[0] == 20
     for name, parameter in theirs.items():
         np.testing.assert_allclose(tensors_of(SMALL, model)[name], parameter.detach().numpy(), rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(tensors_of(SMALL, state.second)[name], optimiser.state[parameter]["exp_avg_sq"].numpy(), rtol=1e-5)
+        np.testing.assert_allclose(tensors_of(SMALL, state.slots[1])[name], optimiser.state[parameter]["exp_avg_sq"].numpy(), rtol=1e-5)
 
 
 def test_tiny_first_moments_become_zero() -> None:
@@ -208,7 +208,7 @@ def test_tiny_first_moments_become_zero() -> None:
     update.run([random_model(SMALL), state, flat_model(SMALL, gradient)], HOST)
     weight = np.float32(1 - 0.9)
     expected = np.float32([2.0**-96, -(2.0**-96), 0, 0, 1]) * weight
-    assert tensors_of(SMALL, state.first)["hidden.bias"].tobytes() == expected.tobytes()
+    assert tensors_of(SMALL, state.slots[0])["hidden.bias"].tobytes() == expected.tobytes()
 
 
 # ---- training

@@ -35,7 +35,7 @@ def sample(seed: int = 1) -> dict[str, Any]:
     model = filled(mlp_layout(), seed)
     opt = AdamW(model, betas=(0.8, 0.99))
     opt.step = 17
-    opt.layout.view(opt.first, "hidden.bias")[:] = 0.25
+    opt.layout.view(opt.slot("first"), "hidden.bias")[:] = 0.25
     mode = Train(seed=5)
     mode.draws = 9
     sink = MemorySink()

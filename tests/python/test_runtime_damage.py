@@ -21,7 +21,8 @@ from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
 from shapescript.runtime.errors import CheckpointError
 from shapescript.runtime.layout import Layout, Leaf, Start
 from shapescript.runtime.mode import Train
-from shapescript.runtime.restore import AdamWType, ModelType, Request, ScalarType, restore
+from shapescript.runtime.optimiser import AdamW, Sgd
+from shapescript.runtime.restore import ModelType, OptimiserType, Request, ScalarType, restore
 from shapescript.runtime.sinks import MemorySink
 from shapescript.runtime.zip_reader import DamagedArchiveError, TruncatedArchiveError, ZipReader
 from shapescript.runtime.zip_writer import ZipWriter
@@ -208,7 +209,12 @@ REQUESTS: list[tuple[Request, dict[str, bytes]]] = [
     (Train(seed=1), {"kind": text("Train"), "seed": ONE, "draws": ONE}),
     (MemorySink(), {"kind": text("memory"), "bytes": ONE, "records": ONE, "hash": ONE}),
     (digits(), {"kind": text("Dataset"), "examples": ONE, "fingerprint": ONE}),
-    (AdamWType(mlp_layout()), {"kind": text("AdamW"), "step": ONE, "betas": ONE, "eps": ONE, "decay": ONE, "first": ONE, "second": ONE}),
+    (
+        OptimiserType(AdamW, mlp_layout()),
+        {"kind": text("AdamW"), "step": ONE, "betas": ONE, "eps": ONE, "decay": ONE, "amsgrad": ONE, "first": ONE, "second": ONE},
+    ),
+    (OptimiserType(Sgd, mlp_layout()), {"kind": text("Sgd"), **dict.fromkeys(("step", "momentum", "nesterov", "decay", "dampening"), ONE)}),
+    (OptimiserType(AdamW, mlp_layout()), {"state": ONE, "param_groups": ONE}),
     (ModelType(mlp_layout()), {leaf.name: ONE for leaf in mlp_layout()}),
 ]
 

@@ -18,8 +18,8 @@ from shapescript.runtime.errors import CheckpointError, CheckpointMissing, LogEr
 from shapescript.runtime.jsonl import jsonl
 from shapescript.runtime.layout import Layout
 from shapescript.runtime.mode import Eval, Train
-from shapescript.runtime.optimiser import AdamW
-from shapescript.runtime.restore import AdamWType, ModelType, Request, ScalarType, TensorType, restore
+from shapescript.runtime.optimiser import Adam, AdamW
+from shapescript.runtime.restore import ModelType, OptimiserType, Request, ScalarType, TensorType, restore
 from shapescript.runtime.sinks import MemorySink
 
 
@@ -28,8 +28,8 @@ def trained(layout: Layout) -> AdamW:
     state.step = 41
     for each in layout:
         if each.differentiable:
-            layout.view(state.first, each.name)[...] = 0.5
-            layout.view(state.second, each.name)[...] = 0.25
+            layout.view(state.slot("first"), each.name)[...] = 0.5
+            layout.view(state.slot("second"), each.name)[...] = 0.25
     return state
 
 
@@ -46,10 +46,10 @@ def refused(path: Path, kind: str, requests: dict[str, Request], *words: str) ->
 def test_models_and_optimisers_come_back_bit_for_bit(tmp_path: Path, layout: Layout) -> None:
     model, state = filled(layout), trained(layout)
     save_checkpoint(tmp_path / "a.pt", m=model, opt=state, epochs=3)
-    opt, m = restore(tmp_path / "a.pt", {"opt": AdamWType(layout), "m": ModelType(layout)})
+    opt, m = restore(tmp_path / "a.pt", {"opt": OptimiserType(AdamW, layout), "m": ModelType(layout)})
     assert same_bytes(m, model) and m.layout is layout
     assert (opt.step, opt.betas, opt.eps, opt.decay) == (41, (0.8, 0.95), 1e-6, 0.125)
-    assert opt.first.tobytes() == state.first.tobytes() and opt.second.tobytes() == state.second.tobytes()
+    assert all(opt.slot(name).tobytes() == state.slot(name).tobytes() for name in ("first", "second"))
     save_checkpoint(tmp_path / "b.pt", m=m, opt=opt, epochs=3)
     assert (tmp_path / "a.pt").read_bytes() == (tmp_path / "b.pt").read_bytes()
 
@@ -144,7 +144,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_parameters_name(
     saved = Layout("M", [leaf("a", "V D", 4, 4), leaf("b", "D", 4)])
     save_checkpoint(tmp_path / "a.pt", m=filled(saved), opt=trained(saved))
     assert refused(tmp_path / "a.pt", kind, {"m": ModelType(Layout("M", leaves))}, "m: ", *words).name == name
-    assert refused(tmp_path / "a.pt", kind, {"opt": AdamWType(Layout("M", leaves))}, "opt.first: ", *words).name == name
+    assert refused(tmp_path / "a.pt", kind, {"opt": OptimiserType(AdamW, Layout("M", leaves))}, "opt.first: ", *words).name == name
 
 
 def test_a_tensor_that_must_equal_the_saved_one_has_its_axes_too(tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_moments_follow_their_parameters_names_not_their_places(tmp_path: Path) 
     """Two parameters of one shape, declared in another order or with another one before them."""
     saved = Layout("M", [leaf("a", "D", 4), leaf("b", "D", 4)])
     state = AdamW(filled(saved))
-    saved.view(state.first, "a")[:], saved.view(state.first, "b")[:] = 1, 2
+    saved.view(state.slot("first"), "a")[:], saved.view(state.slot("first"), "b")[:] = 1, 2
     save_checkpoint(tmp_path / "a.pt", opt=state)
-    (opt,) = restore(tmp_path / "a.pt", {"opt": AdamWType(Layout("M", [leaf("b", "D", 4), leaf("a", "D", 4)]))})
+    (opt,) = restore(tmp_path / "a.pt", {"opt": OptimiserType(AdamW, Layout("M", [leaf("b", "D", 4), leaf("a", "D", 4)]))})
     assert opt.moment("first", "a").tolist() == [1] * 4 and opt.moment("first", "b").tolist() == [2] * 4
 
 
@@ -182,21 +182,24 @@ def edited(path: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
 def test_a_missing_part_of_an_optimisers_state_is_never_a_default(tmp_path: Path, part: str) -> None:
     save_checkpoint(tmp_path / "a.pt", opt=trained(mlp_layout()))
     edited(tmp_path / "a.pt", lambda tree: tree["opt"].pop(part))
-    assert refused(tmp_path / "a.pt", "missing", {"opt": AdamWType(mlp_layout())}, part).name == f"opt.{part}"
+    assert refused(tmp_path / "a.pt", "missing", {"opt": OptimiserType(AdamW, mlp_layout())}, part).name == f"opt.{part}"
 
 
 def test_a_missing_moment_is_named(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "a.pt", opt=trained(mlp_layout()))
     edited(tmp_path / "a.pt", lambda tree: tree["opt"]["second"].pop("hidden.bias"))
-    error = refused(tmp_path / "a.pt", "missing", {"opt": AdamWType(mlp_layout())}, "opt.second: missing hidden.bias")
+    error = refused(tmp_path / "a.pt", "missing", {"opt": OptimiserType(AdamW, mlp_layout())}, "opt.second: missing hidden.bias")
     assert error.name == "hidden.bias"
 
 
 def test_another_optimisers_state_is_refused(tmp_path: Path) -> None:
     net = torch.nn.Linear(4, 6)
-    torch.save({"opt": torch.optim.SGD(net.parameters()).state_dict(), "n": 3}, tmp_path / "t.pt")
-    refused(tmp_path / "t.pt", "optimiser", {"opt": AdamWType(mlp_layout())}, "AdamW", "by position")
-    refused(tmp_path / "t.pt", "optimiser", {"n": AdamWType(mlp_layout())}, "AdamW", "int")
+    states = {"sgd": torch.optim.SGD(net.parameters()).state_dict(), "adamw": torch.optim.AdamW(net.parameters()).state_dict()}
+    torch.save({**states, "n": 3}, tmp_path / "t.pt")
+    refused(tmp_path / "t.pt", "optimiser", {"sgd": OptimiserType(AdamW, mlp_layout())}, "AdamW", "another kind")
+    refused(tmp_path / "t.pt", "optimiser", {"adamw": OptimiserType(Adam, mlp_layout())}, "Adam", "another kind")
+    refused(tmp_path / "t.pt", "optimiser", {"adamw": OptimiserType(AdamW, mlp_layout())}, "by position")
+    refused(tmp_path / "t.pt", "optimiser", {"n": OptimiserType(AdamW, mlp_layout())}, "AdamW", "int")
 
 
 def test_what_is_not_of_the_type_asked_is_refused(tmp_path: Path) -> None:
@@ -232,7 +235,7 @@ def test_what_is_not_of_the_type_asked_is_refused(tmp_path: Path) -> None:
 def test_entries_that_nothing_of_ours_has_written_are_called_damaged(tmp_path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     save_checkpoint(tmp_path / "a.pt", opt=trained(mlp_layout()), mode=Train(seed=1), sink=MemorySink())
     edited(tmp_path / "a.pt", edit)
-    refused(tmp_path / "a.pt", "corrupt", {"opt": AdamWType(mlp_layout()), "mode": Train(seed=1), "sink": MemorySink()})
+    refused(tmp_path / "a.pt", "corrupt", {"opt": OptimiserType(AdamW, mlp_layout()), "mode": Train(seed=1), "sink": MemorySink()})
 
 
 def test_kinds_that_are_tensors_do_not_confuse_the_checks(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def test_adamw_has_pytorchs_defaults() -> None:
 
 def test_the_block_holds_step_addresses_and_the_bits_of_the_constants() -> None:
     state = AdamW(filled(mlp_layout()), betas=(0.8, 0.95), eps=1e-6, decay=0.0)
-    addresses = [state.first.ctypes.data, state.second.ctypes.data]
+    addresses = [state.slot(name).ctypes.data for name in ("first", "second")]
     assert state.block.dtype == np.int64
-    assert state.block.tolist() == [0, *addresses, bits(0.8), bits(0.95), bits(1e-6), bits(0.0), 0]
+    assert state.block.tolist() == [0, *addresses, *[0] * 5, bits(0.8), bits(0.95), bits(1e-6), bits(0.0), *[0] * 4]
     state.block[0] = 41
     assert state.step == 41
     assert all(address % 64 == 0 for address in addresses)
@@ -37,16 +37,16 @@ def test_the_block_holds_step_addresses_and_the_bits_of_the_constants() -> None:
 def test_moments_lie_as_the_parameters_do_and_are_zero() -> None:
     model = filled(encoder_layout())
     state = AdamW(model)
-    assert state.first.nbytes == state.second.nbytes == model.layout.nbytes and state.layout == model.layout
-    model.layout.view(state.second, "scale")[...] = 3
-    assert state.moment("second", "scale") == 3 and not state.first.any()
+    assert state.slot("first").nbytes == state.slot("second").nbytes == model.layout.nbytes and state.layout == model.layout
+    model.layout.view(state.slot("second"), "scale")[...] = 3
+    assert state.moment("second", "scale") == 3 and not state.slot("first").any()
     assert not state.moment("first", "scale").flags.writeable
 
 
 WRONG_BETAS = [{"betas": (0.9, 1.0)}, {"betas": (-0.1, 0.9)}, {"betas": 0.9}, {"betas": (0.9,)}]
 
 
-@pytest.mark.parametrize("wrong", [*WRONG_BETAS, {"eps": -1e-8}, {"decay": float("nan")}, {"decay": "0"}, {"eps": True}])
+@pytest.mark.parametrize("wrong", [*WRONG_BETAS, {"eps": 0.0}, {"decay": float("nan")}, {"decay": "0"}, {"eps": True}])
 def test_constants_out_of_their_range_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ArgumentError) as raised:
         AdamW(filled(mlp_layout()), **wrong)  # type: ignore[arg-type]
@@ -61,10 +61,10 @@ def test_adamw_of_what_is_no_model_is_refused() -> None:
 def test_a_copy_of_a_state_has_its_own_memory() -> None:
     state = AdamW(filled(mlp_layout()), betas=(0.5, 0.6))
     state.step = 5
-    state.first[:] = 1
+    state.slot("first")[:] = 1
     for twin in (state.copy(), copy.deepcopy(state)):
-        assert (twin.step, twin.betas) == (5, (0.5, 0.6)) and twin.first.tobytes() == state.first.tobytes()
-        assert twin.block[1] == twin.first.ctypes.data != state.block[1]
+        assert (twin.step, twin.betas) == (5, (0.5, 0.6)) and twin.slot("first").tobytes() == state.slot("first").tobytes()
+        assert twin.block[1] == twin.slot("first").ctypes.data != state.block[1]
         twin.step = 9
     assert state.step == 5
     with pytest.raises(TypeError, match="save_checkpoint"):

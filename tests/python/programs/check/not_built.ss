@@ -1,9 +1,11 @@
 # Constructs of the language that are not compiled yet say so.
 # expect: E0901 at 6:5
-# expect: E0901 at 9:12
+# expect: E0901 at 10:9
 
 model M:
-    buffer mean: [] = zeros
+    rate: float
 
-fn f(x: [b n]) -> [b]:
-    return x[n=0]
+fn f(n: int) -> int:
+    for i in 0..n:
+        return i
+    return n

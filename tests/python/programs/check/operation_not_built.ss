@@ -1,5 +1,9 @@
 # The same for operations.
-# expect: E0902 at 5:12
+# expect: E0902 at 8:12
 
-fn f(x: [b], y: [b]) -> [b]:
-    return concat(x, y, over=b)
+data Logs:
+    loss: float
+
+fn f(loss: float):
+    sink = csv("run.csv")
+    write(sink, Logs(loss=loss))

@@ -1,0 +1,120 @@
+"""Optimisers, their updates, and the clipping of a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from shapescript.compiler.check import types
+from shapescript.compiler.check.places import assign, check_aliasing, mut_place
+from shapescript.compiler.check.site import Handler, Site, host_float
+from shapescript.compiler.check.typed import Typed
+from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.types import Element
+from shapescript.compiler.numerics.optimisers import KINDS, OptimiserConstant, OptimiserKind
+from shapescript.compiler.numerics.ranges import RANGES
+from shapescript.compiler.syntax import tree
+
+CLIP_EPSILON = 1e-6
+
+
+def _in_range(site: Site, rule: str, number: Typed, span: Span) -> None:
+    """E0503 for a constant out of its range; a number that a run computes is checked there."""
+    if not isinstance(number.constant, float):
+        site.body.builder.emit("check_range", number.value, rule=rule)
+    elif not RANGES[rule].holds(number.constant):
+        site.fail("E0503", RANGES[rule].fault(number.constant), span)
+
+
+def _clip_norm(site: Site) -> Typed:
+    """Scales by min(1, limit / (norm + 1e-6)), in f64, rounded once to f32; gives the norm before."""
+    found = site.arguments(("gradient", "limit"), mutable=("gradient",))
+    limit = site.value(found["limit"], types.FLOAT)
+    place, gradient = mut_place(site.body, found["gradient"])
+    if not isinstance(gradient.type, types.Model):
+        site.fail("E0301", f"`clip_norm` takes a model's gradient, found {gradient.type}", found["gradient"].value.span)
+    _in_range(site, "limit", limit, found["limit"].value.span)
+    builder = site.body.builder
+    norm = builder.op("global_norm", gradient.value, hint="norm")
+    ratio = builder.op("div", limit.value, builder.op("add", norm, builder.float_constant(CLIP_EPSILON)))
+    one = builder.float_constant(1.0)
+    factor = builder.convert(builder.op("select", builder.op("lt", ratio, one), ratio, one), Element.F32)
+    assign(site.body, place, Typed(gradient.type, (builder.op("scale_model", gradient.value, factor),)))
+    return Typed(types.FLOAT, (norm,))
+
+
+def _update(site: Site) -> Typed:
+    found = site.arguments(("model", "optimiser", "gradient", "lr"), mutable=("model", "optimiser"))
+    gradient, rate = site.evaluate(found["gradient"]), site.value(found["lr"], types.FLOAT)
+    model_place, model = mut_place(site.body, found["model"])
+    opt_place, opt = mut_place(site.body, found["optimiser"])
+    if not isinstance(model.type, types.Model):
+        site.fail("E0301", f"`update` takes a model, found {model.type}", found["model"].value.span)
+    if not isinstance(opt.type, types.Optimiser) or opt.type.model != model.type.model:
+        kind = opt.type.kind if isinstance(opt.type, types.Optimiser) else "AdamW"
+        text = f"`update` takes an optimiser of the model, such as {kind}[{model.type}], found {opt.type}"
+        site.fail("E0301", text, found["optimiser"].value.span, f"{kind}({found['model'].value.span.text}) makes one")
+    if gradient.type != model.type:
+        site.fail("E0301", f"`update` takes a gradient of type {model.type}, found {gradient.type}", found["gradient"].value.span)
+    _in_range(site, "lr", rate, found["lr"].value.span)
+    check_aliasing(site.body, [(found["model"], model_place), (found["optimiser"], opt_place), (found["gradient"], None)])
+    builder, kind = site.body.builder, opt.type.kind
+    builder.emit("check_finite", gradient.value, what="gradient")
+    factor = builder.constant(1.0, Element.F32)
+    operands = (model.value, opt.value, gradient.value, rate.value, factor)
+    new_model, new_opt = builder.emit("update", *operands, kind=kind, hints=("model", "opt"))
+    assign(site.body, model_place, Typed(model.type, (new_model,)))
+    assign(site.body, opt_place, Typed(opt.type, (new_opt,)))
+    return Typed(types.NOTHING)
+
+
+# ---- the kinds of optimisers
+
+
+def _optimiser(kind: OptimiserKind, site: Site) -> Typed:
+    found = site.arguments(("model",), [constant.name for constant in kind.constants])
+    model = site.evaluate(found["model"])
+    if not isinstance(model.type, types.Model):
+        site.fail("E0301", f"`{kind.name}` takes a model, found {model.type}", found["model"].value.span)
+    given = {constant.name: _constant(site, constant, found.get(constant.name)) for constant in kind.constants}
+    for constant in kind.constants:
+        if constant.range is not None and constant.name in found:
+            _in_range(site, constant.name, given[constant.name], found[constant.name].value.span)
+    if "nesterov" in found:
+        _in_range(site, "nesterov", _nesterov_momentum(site, given), found["nesterov"].value.span)
+    numbers = [_number(site, given[constant.name]) for constant in kind.constants]
+    return Typed(types.Optimiser(kind.name, model.type.model), site.body.builder.emit("optimiser", model.value, *numbers, kind=kind.name))
+
+
+def _constant(site: Site, constant: OptimiserConstant, argument: tree.Argument | None) -> Typed:
+    if not constant.is_flag:
+        return host_float(site, argument, constant.default)
+    return site.body.constant(bool(constant.default)) if argument is None else site.value(argument, types.BOOL)
+
+
+def _number(site: Site, constant: Typed) -> Value:
+    """A constant as the state keeps it: a flag is 0.0 or 1.0."""
+    if isinstance(constant.constant, bool):
+        return site.body.builder.float_constant(float(constant.constant))
+    return site.body.builder.convert(constant.value, Element.F64)
+
+
+def _nesterov_momentum(site: Site, given: Mapping[str, Typed]) -> Typed:
+    """The momentum that a Nesterov step would have: 0 where there is a dampening, and 1 where no such step is asked for."""
+    flag, momentum, dampening = (given[name] for name in ("nesterov", "momentum", "dampening"))
+    if flag.constant is False:
+        return site.body.constant(1.0)
+    if all(one.constant is not None for one in (flag, momentum, dampening)):
+        return site.body.constant(float(momentum.constant or 0.0) if dampening.constant == 0.0 else 0.0)
+    builder = site.body.builder
+    zero, one = builder.float_constant(0.0), builder.float_constant(1.0)
+    usable = builder.op("select", builder.op("eq", dampening.value, zero), momentum.value, zero)
+    return Typed(types.FLOAT, (builder.op("select", flag.value, usable, one),))
+
+
+HANDLERS: dict[str, Handler] = {
+    "clip_norm": _clip_norm,
+    "update": _update,
+    **{kind.name: partial(_optimiser, kind) for kind in KINDS.values()},
+}

@@ -1,0 +1,164 @@
+"""Random numbers by a mode's stream (ops/draws.py, numerics/sampling.py): an index by its probability, tensors of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_run
+from shapescript.compiler.codegen.elements import expression
+from shapescript.compiler.codegen.emit import F32, F64, I32, I64, LANES, Builder, Value, at, constant, load, splat, store
+from shapescript.compiler.codegen.indexing import ALL_GOOD
+from shapescript.compiler.codegen.leaf_updates import each_vector
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
+from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.random import Stream, emit_run, emit_words, stream
+from shapescript.compiler.codegen.reductions import reduce_run
+from shapescript.compiler.codegen.rows import Greatest
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import product
+from shapescript.compiler.ir.types import Element
+from shapescript.compiler.numerics.philox import RUN, VECTOR, Domain
+from shapescript.compiler.numerics.sampling import MEANS, NUMBERS, UNIT
+from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.ops.locations import has_storage
+
+NUMBER_BYTES = 64
+
+# ---- an index by its probability
+
+
+@lowers("categorical")
+def _categorical(low: Lowering, op: Op) -> None:
+    b, (logits, seed, draw) = low.b, op.operands
+    kind = result_type(logits)
+    choices, rows = kind.axes[-1], product(kind.axes[:-1])
+    many = emit.size(low.size(choices))
+    low.fail_if(b.icmp_signed("==", many, I64(0)), Site("reduction of nothing", op))
+    names, shape = SizeArguments(), _Choice(kind.element)
+    count, width = names.name(rows), names.name(choices)
+
+    def body(b: Builder, given: Sequence[Value]) -> Value:
+        sizes = names.values(given)
+        return shape.build(b, given[:5], sizes.of(b, count), sizes.of(b, width))
+
+    with low.scratch(emit.plus(b, emit.times(b, many, Element.F64.bytes), NUMBER_BYTES)) as scratch:
+        target = low.pointer(op.result) if has_storage(op.result) else scratch
+        numbers = [low.pointer(logits), target, at(b, scratch, NUMBER_BYTES, emit.I8), low.number(seed), low.number(draw)]
+        arguments = [*numbers, *(emit.size(low.size(size)) for size in names.run_time)]
+        bad = low.shared("categorical", (shape, count, width), arguments, body, I64)
+        low.fail_if(b.icmp_signed("!=", bad, I64(ALL_GOOD)), Site("no distribution", op), [bad])
+        if not has_storage(op.result):
+            low.define(op.result, load(b, scratch, I64))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The shared function."""
+
+    element: Element
+
+    def build(self, b: Builder, given: Sequence[Value], rows: emit.Size, choices: emit.Size) -> Value:
+        """given: the addresses of logits, result and room for a row's running sums; seed and draw.
+
+        Returns the first row that has no distribution, else ALL_GOOD.
+        """
+        logits, result, sums, seed, draw = given
+        kind, source = MEMORY_TYPES[self.element], stream(b, seed, Domain.DRAW, draw)
+        draws = b.icmp_signed(">=", draw, I64(0))
+
+        def row(r: Value, _: Sequence[Value]) -> None:
+            line = at(b, logits, emit.times(b, r, choices), kind)
+            (index,) = emit.choose(
+                b, draws, lambda: [self._drawn(b, line, sums, choices, (source, r))], lambda: [self._first_of_largest(b, line, choices)]
+            )
+            store(b, index, at(b, result, r, I64))
+
+        emit.loop(b, 0, rows, 1, row)
+        return I64(ALL_GOOD)
+
+    def _first_of_largest(self, b: Builder, line: Value, choices: emit.Size) -> Value:
+        return emit_arg_extreme_run(b, "argmax", MEMORY_TYPES[self.element], line, choices)
+
+    def _drawn(self, b: Builder, line: Value, sums: Value, choices: emit.Size, drawn_by: tuple[Stream, Value]) -> Value:
+        kind, (source, r) = MEMORY_TYPES[self.element], drawn_by
+
+        def loaded(b: Builder, i: Value, mask: Value | None) -> list[Value]:
+            return [load(b, at(b, line, i, kind), kind, LANES, mask)]
+
+        (top,) = reduce_run(b, [Greatest("max", kind)], choices, loaded)
+        with b.if_then(b.fcmp_unordered("!=", b.fsub(top, top), constant(0.0, kind)), likely=False):
+            b.ret(r)
+        tops = splat(b, top, LANES)
+
+        def power(i: Value, mask: Value | None) -> None:
+            found = scalars.emit(b, expression("exp", (self.element,)), [b.fsub(*loaded(b, i, mask), tops)])
+            store(b, found if kind == F64 else b.fpext(found, emit.vector_of(F64, LANES)), at(b, sums, i, F64), mask)
+
+        def add(i: Value, total: Sequence[Value]) -> list[Value]:
+            here = at(b, sums, i, F64)
+            so_far = b.fadd(total[0], load(b, here, F64))
+            store(b, so_far, here)
+            return [so_far]
+
+        each_vector(b, choices, power)
+        (total,) = emit.loop(b, 0, choices, 1, add, [constant(0.0, F64)])
+        word = b.extract_element(b.trunc(emit_words(b, source, r, VECTOR), emit.vector_of(I32, VECTOR)), I32(0))
+        return self._place(b, sums, b.fmul(scalars.emit(b, UNIT, [word]), total), choices)
+
+    def _place(self, b: Builder, sums: Value, aim: Value, choices: emit.Size) -> Value:
+        """The first of the ascending sums that is above the aim: how many are not."""
+        aims, lanes = splat(b, aim, LANES), emit.vector_of(I64, LANES)
+
+        def passed(i: Value, mask: Value | None) -> Value:
+            below = b.fcmp_ordered("<=", load(b, at(b, sums, i, F64), F64, LANES, mask), aims)
+            return b.zext(below if mask is None else b.and_(below, mask), lanes)
+
+        whole = emit.times(b, emit.quotient(b, choices, LANES), LANES)
+        (count,) = emit.loop(b, 0, whole, LANES, lambda i, found: [b.add(found[0], passed(i, None))], [constant(0, lanes)])
+        rest = emit.minus(b, choices, whole)
+        if rest != 0:
+            mask = emit.lane_mask(b, rest, LANES)
+            count = b.add(count, passed(emit.size(whole), mask))
+        return emit.lane_tree(b, count, b.add)
+
+
+# ---- tensors of random numbers
+
+
+@lowers("random_uniform", "random_normal")
+def _random(low: Lowering, op: Op) -> None:
+    seed, draw = map(low.number, op.operands)
+
+    def make(target: Value) -> None:
+        count = emit.size(low.size(product(result_type(op.result).axes)))
+        low.shared(op.name, None, [target, count, seed, draw], lambda b, given: _emit_numbers(b, op.name, given))
+
+    if has_storage(op.result):
+        make(low.pointer(op.result))
+        return
+    with low.scratch(NUMBER_BYTES) as scratch:
+        make(scratch)
+        low.define(op.result, load(low.b, scratch, F32))
+
+
+def _emit_numbers(b: Builder, name: str, given: Sequence[Value]) -> None:
+    target, count, seed, draw = given
+    mean = constant(MEANS[name], emit.vector_of(F32, LANES))
+    draws = b.icmp_signed(">=", draw, I64(0))
+    with b.if_then(b.not_(draws)):
+        each_vector(b, count, lambda i, mask: store(b, mean, at(b, target, i, F32), mask))
+    source = stream(b, seed, Domain.DRAW, draw)
+
+    def run(i: Value, is_whole: bool) -> None:
+        for place, words in enumerate(emit_run(b, source, b.lshr(i, I64(RUN.bit_length() - 1)))):
+            here = b.add(i, I64(place * VECTOR))
+            mask = None if is_whole else emit.lane_mask(b, b.sub(count, here), VECTOR)
+            numbers = scalars.emit(b, NUMBERS[name], [b.trunc(words, emit.vector_of(I32, VECTOR))])
+            store(b, numbers, at(b, target, here, F32), mask)
+
+    with b.if_then(draws):
+        whole = b.and_(count, I64(-RUN))
+        emit.loop(b, 0, whole, RUN, lambda i, _: run(i, True))
+        emit.loop(b, whole, count, RUN, lambda i, _: run(i, False))

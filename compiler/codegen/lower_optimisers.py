@@ -1,0 +1,131 @@
+"""Optimisers: new states, updates, and the check of the numbers that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, ElementType, Value, at, constant, load, store
+from shapescript.compiler.codegen.lower_models import clear_padding, layout_of
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
+from shapescript.compiler.codegen.optimiser import emit_given, emit_moves_padding, emit_numbers, emit_update
+from shapescript.compiler.codegen.storage import clear_bytes, each_slot, load_constants, prepare_slots, present_slots, slot_pointer
+from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, flat_layout
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.types import OptimiserType, Treatment
+from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, KINDS, STEP
+from shapescript.compiler.numerics.ranges import RANGES
+
+
+@lowers("optimiser")
+def _optimiser(low: Lowering, op: Op) -> None:
+    b, kind = low.b, op.result.type
+    assert isinstance(kind, OptimiserType)
+    location = low.plan.locations[op.result]
+    block, total = low.address(location), flat_layout(kind.model).total
+    store(b, I64(0), at(b, block, STEP, I64))
+    for place, operand in enumerate(op.operands[1:]):
+        store(b, low.number(operand), at(b, block, FIRST_CONSTANT + place, F64))
+    prepare_slots(low, kind, location)
+    each_slot(b, KINDS[kind.kind], block, lambda place: clear_bytes(b, slot_pointer(b, block, place), total))
+
+
+@lowers("optimiser_step")
+def _optimiser_step(low: Lowering, op: Op) -> None:
+    low.define(op.result, load(low.b, at(low.b, low.pointer(op.operands[0]), STEP, I64), I64))
+
+
+@lowers("check_range")
+def _check_range(low: Lowering, op: Op) -> None:
+    b, number, range_ = low.b, low.number(op.operands[0]), RANGES[op.attributes["rule"]]
+    above = b.fcmp_ordered(">=" if range_.has_lowest else ">", number, constant(range_.lowest, F64))
+    below = b.fcmp_ordered("<=" if range_.has_highest else "<", number, constant(range_.highest, F64))
+    low.fail_if(b.not_(b.and_(above, below)), Site("range", op), [b.bitcast(number, I64)])
+
+
+# ---- updates
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring parameters that are updated alike, from one element of the buffer to another, both multiples of 64 bytes."""
+
+    low: int
+    high: int
+
+
+Alike = tuple[ElementType, Treatment]
+
+
+@lowers("update")
+def _update(low: Lowering, op: Op) -> None:
+    """See exactness.md and numerics/optimisers.py."""
+    b = low.b
+    model, state, gradient, rate, factor = op.operands
+    assert isinstance(state.type, OptimiserType)
+    kind, block, layout = KINDS[state.type.kind], low.pointer(state), layout_of(model)
+    step = b.add(load(b, at(b, block, STEP, I64), I64), I64(1))
+    store(b, step, at(b, block, STEP, I64))
+    given = emit_given(b, kind, load_constants(b, kind, block), step)
+    sorts = alike(layout)
+    numbers = {sort: emit_numbers(b, kind, given, sort[0], low.number(rate), sort[1].rate, sort[1].decay) for sort in sorts}
+    factors = {element: low.number(factor) if element == F32 else b.fpext(low.number(factor), F64) for element, _ in sorts}
+
+    def with_slots(has_optional: bool) -> None:
+        slots = [slot_pointer(b, block, kind.slots.index(slot)) for slot in kind.slots_with(has_optional)]
+        buffers = [low.pointer(model), low.pointer(gradient), *slots]
+        for (element, treatment), leaves in sorts.items():
+            scalars = factors[element], numbers[element, treatment]
+            _each_run(b, runs(leaves), partial(emit_update, b, kind, element, has_optional, buffers, *scalars))
+            with b.if_then(emit_moves_padding(b, kind, element, has_optional, *scalars), likely=False):
+                for buffer in (buffers[0], *slots):
+                    clear_padding(b, leaves, buffer)
+
+    if not kind.optional_slots:
+        with_slots(False)
+        return
+    with b.if_else(present_slots(b, kind, block)) as (there, not_there):
+        with there:
+            with_slots(True)
+        with not_there:
+            with_slots(False)
+
+
+def alike(layout: FlatLayout) -> Mapping[Alike, list[FlatLeaf]]:
+    """The parameters that are trained, by what sets them apart for an update."""
+    found: dict[Alike, list[FlatLeaf]] = {}
+    for part in layout.leaves:
+        if part.leaf.is_trained:
+            found.setdefault((MEMORY_TYPES[part.leaf.type.element], part.leaf.treatment), []).append(part)
+    return found
+
+
+def runs(leaves: Sequence[FlatLeaf]) -> list[Run]:
+    """The fewest runs that cover these parameters, of one element type, and no others."""
+    found: list[Run] = []
+    for part in leaves:
+        width = part.leaf.type.element.bytes
+        used = -(-part.count * width // ALIGNMENT) * ALIGNMENT
+        low, high = part.offset // width, (part.offset + used) // width
+        if found and found[-1].high == low:
+            found[-1] = Run(found[-1].low, high)
+        else:
+            found.append(Run(low, high))
+    return found
+
+
+def _each_run(b: Builder, found: Sequence[Run], act: Callable[[emit.Size, emit.Size], None]) -> None:
+    """One after the other; many of them from a table, since code for each would be long."""
+    if len(found) <= 2:
+        for run in found:
+            act(run.low, run.high)
+        return
+    table = emit.constant_table(b.module, "runs", [number for run in found for number in (run.low, run.high)])
+
+    def turn(place: Value, _: Sequence[Value]) -> None:
+        row = at(b, table, b.mul(place, I64(2)), I64)
+        act(load(b, row, I64), load(b, at(b, row, 1, I64), I64))
+
+    emit.loop(b, 0, len(found), 1, turn)

@@ -1,0 +1,82 @@
+"""Runs of adjacent elements moved or added between two dense tensors: what lies side by side along one axis is as many runs as the axes
+before it have places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen.elements import expression
+from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, load, store
+from shapescript.compiler.codegen.leaf_updates import each_vector
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
+from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.storage import copy_bytes
+from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.ir.types import Element
+
+Run = Callable[[Builder, Value, Value, emit.Size], None]  # what is done with one run: target, source, how many elements
+
+
+@dataclass(frozen=True)
+class Runs:
+    """`count` runs of `length` elements; from one to the next it is so many elements in the target and in the source."""
+
+    element: Element
+    count: Size
+    length: Size
+    target_step: Size
+    source_step: Size
+
+
+def copy_runs(low: Lowering, runs: Runs, target: Value, source: Value) -> None:
+    """The two must not overlap."""
+    width = emit.element_bytes(MEMORY_TYPES[runs.element])
+
+    def run(b: Builder, target: Value, source: Value, length: emit.Size) -> None:
+        copy_bytes(b, target, source, emit.times(b, length, width))
+
+    _each_run(low, "copy_runs", runs, target, source, run)
+
+
+def add_runs(low: Lowering, runs: Runs, target: Value, source: Value) -> None:
+    """target + source, in the target's place."""
+    element = MEMORY_TYPES[runs.element]
+    total = expression("add", (runs.element, runs.element))
+
+    def run(b: Builder, target: Value, source: Value, length: emit.Size) -> None:
+        if length == 1:
+            store(b, scalars.emit(b, total, [load(b, target, element), load(b, source, element)]), target)
+            return
+
+        def vector(i: Value, mask: Value | None) -> None:
+            operands = [load(b, at(b, place, i, element), element, LANES, mask) for place in (target, source)]
+            store(b, scalars.emit(b, total, operands), at(b, target, i, element), mask)
+
+        each_vector(b, length, vector)
+
+    _each_run(low, "add_runs", runs, target, source, run)
+
+
+def _each_run(low: Lowering, name: str, runs: Runs, target: Value, source: Value, run: Run) -> None:
+    names, element = SizeArguments(), MEMORY_TYPES[runs.element]
+    sizes = names.names([runs.count, runs.length, runs.target_step, runs.source_step])
+
+    def body(b: Builder, given: Sequence[Value]) -> None:
+        known = names.values(given)
+        count, length, target_step, source_step = (known.of(b, size) for size in sizes)
+
+        def turn(i: Value, _: Sequence[Value]) -> None:
+            here, there = (at(b, given[place], emit.times(b, i, step), element) for place, step in enumerate((target_step, source_step)))
+            run(b, here, there, length)
+
+        if count == 1:
+            run(b, given[0], given[1], length)
+            return
+        if not isinstance(length, int):  # of no elements there may be any number of runs
+            count = b.select(b.icmp_signed("==", length, I64(0)), I64(0), emit.size(count))
+        emit.loop(b, 0, count if length != 0 else 0, 1, turn)
+
+    arguments = [target, source, *(emit.size(low.size(size)) for size in names.run_time)]
+    low.shared(name, (runs.element, sizes), arguments, body)

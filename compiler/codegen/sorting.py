@@ -1,0 +1,145 @@
+"""argsort (ops/ordering.py): a stable merge sort of each row, from runs of one element up, between two buffers of scratch.
+
+What is sorted are pairs of a key and a position. The key is a whole number that orders as the element does: a float's bits, turned so that
+they ascend, with one key for both zeros and the greatest for NaN; its complement where the order descends, which leaves equals in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.along import three_axes, where_any
+from shapescript.compiler.codegen.emit import F32, I32, I64, Builder, ElementType, Value, at, is_float, load, store
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
+from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ops.build import result_type
+
+PAIR = emit.vector_of(I64, 2)
+PAIR_BYTES = 16
+
+
+@lowers("argsort")
+def _argsort(low: Lowering, op: Op) -> None:
+    x, descending = op.operands
+    kind = result_type(x)
+    axes = three_axes(kind, op.attributes["position"])
+    names = SizeArguments()
+    sizes = names.names(axes)
+
+    def body(b: Builder, given: Sequence[Value]) -> None:
+        values = names.values(given)
+        before, count, behind = (values.of(b, size) for size in sizes)
+        sort = _Sort(b, MEMORY_TYPES[kind.element], b.sext(given[3], I64), count, behind)
+        where_any(b, (before, count, behind), lambda: sort.rows(given[0], given[1], given[2], before))
+
+    buffer = emit.times(low.b, low.size(axes[1]), PAIR_BYTES)
+    with low.scratch(emit.times(low.b, _none_of_nothing(low, op, buffer), 2)) as scratch:
+        arguments = [low.pointer(x), low.pointer(op.result), scratch, low.number(descending)]
+        arguments += [emit.size(low.size(size)) for size in names.run_time]
+        low.shared("argsort", (kind.element, sizes), arguments, body)
+
+
+def _none_of_nothing(low: Lowering, op: Op, count: emit.Size) -> emit.Size:
+    """The count, but 0 for a tensor without elements: its axis may be longer than there is memory for."""
+    elements: emit.Size = 1
+    for axis in result_type(op.result).axes:
+        elements = emit.times(low.b, elements, low.size(axis))
+    if isinstance(elements, int):
+        return count if elements else 0
+    return low.b.select(low.b.icmp_signed("==", elements, I64(0)), I64(0), emit.size(count))
+
+
+@dataclass(frozen=True)
+class _Sort:
+    """Sorts rows of `count` elements, `behind` apart from each other. `complement`: all bits where the order descends, else none."""
+
+    b: Builder
+    element: ElementType
+    complement: Value
+    count: emit.Size
+    behind: emit.Size
+
+    def rows(self, source: Value, result: Value, scratch: Value, before: emit.Size) -> None:
+        b = self.b
+
+        def block(i: Value, _: Sequence[Value]) -> None:
+            start = b.mul(i, emit.size(emit.times(b, self.count, self.behind)))
+            emit.loop(b, 0, self.behind, 1, lambda k, _: self._row(source, result, scratch, b.add(start, k)))
+
+        emit.loop(b, 0, before, 1, block)
+
+    def _row(self, source: Value, result: Value, scratch: Value, start: Value) -> None:
+        b, behind = self.b, emit.size(self.behind)
+        other = at(b, scratch, self.count, PAIR)
+
+        def fill(j: Value, _: Sequence[Value]) -> None:
+            value = load(b, at(b, source, b.add(start, b.mul(j, behind)), self.element), self.element)
+            store(b, self._key(value), at(b, scratch, b.mul(j, I64(2)), I64))
+            store(b, j, at(b, scratch, b.add(b.mul(j, I64(2)), I64(1)), I64))
+
+        emit.loop(b, 0, self.count, 1, fill)
+        (_, sorted_, _) = emit.while_loop(b, self._is_longer, self._merged, [I64(1), scratch, other])
+
+        def write(j: Value, _: Sequence[Value]) -> None:
+            position = load(b, at(b, sorted_, b.add(b.mul(j, I64(2)), I64(1)), I64), I64)
+            store(b, position, at(b, result, b.add(start, b.mul(j, behind)), I64))
+
+        emit.loop(b, 0, self.count, 1, write)
+
+    def _key(self, value: Value) -> Value:
+        return self.b.xor(_ascending_bits(self.b, value) if is_float(self.element) else value, self.complement)
+
+    # ---- merging
+
+    def _is_longer(self, state: Sequence[Value]) -> Value:
+        return self.b.icmp_signed("<", state[0], emit.size(self.count))
+
+    def _merged(self, state: Sequence[Value]) -> list[Value]:
+        """Pairs of neighbouring runs of `width` merged from one buffer into the other."""
+        b, (width, source, target) = self.b, state
+        twice = b.shl(width, I64(1))
+
+        def pair(start: Value, _: Sequence[Value]) -> None:
+            middle, end = (emit.size(emit.least(b, b.add(start, length), self.count)) for length in (width, twice))
+            self._merge(source, target, start, middle, end)
+
+        emit.loop(b, 0, self.count, twice, pair)
+        return [twice, target, source]
+
+    def _merge(self, source: Value, target: Value, start: Value, middle: Value, end: Value) -> None:
+        """Of equal keys that of the first run comes first."""
+        b = self.b
+
+        def both_left(state: Sequence[Value]) -> Value:
+            return b.and_(b.icmp_signed("<", state[0], middle), b.icmp_signed("<", state[1], end))
+
+        def smaller(state: Sequence[Value]) -> list[Value]:
+            left, right, place = state
+            is_left = b.icmp_signed("<=", *(load(b, at(b, source, b.mul(run, I64(2)), I64), I64) for run in (left, right)))
+            self._move(source, b.select(is_left, left, right), target, place)
+            step = b.zext(is_left, I64)
+            return [b.add(left, step), b.add(right, b.sub(I64(1), step)), b.add(place, I64(1))]
+
+        left, right, place = emit.while_loop(b, both_left, smaller, [start, middle, start])
+        rest = b.sub(middle, left)
+        emit.loop(b, 0, rest, 1, lambda i, _: self._move(source, b.add(left, i), target, b.add(place, i)))
+        emit.loop(b, right, end, 1, lambda i, _: self._move(source, i, target, i))
+
+    def _move(self, source: Value, from_: Value, target: Value, to: Value) -> None:
+        b = self.b
+        store(b, load(b, at(b, source, from_, PAIR), I64, 2), at(b, target, to, PAIR))
+
+
+def _ascending_bits(b: Builder, value: Value) -> Value:
+    """A float as a whole number of 64 bits that orders as it does."""
+    bits = I32 if value.type == F32 else I64
+    whole = b.bitcast(value, bits)
+    negative = b.icmp_signed("<", whole, bits(0))
+    key = b.select(negative, b.xor(whole, bits((1 << (bits.width - 1)) - 1)), whole)
+    zero = emit.constant(0.0, value.type)
+    key = b.select(b.fcmp_ordered("==", value, zero), bits(0), key)
+    key = b.select(b.fcmp_unordered("uno", value, zero), bits((1 << (bits.width - 1)) - 1), key)
+    return b.sext(key, I64) if bits is I32 else key

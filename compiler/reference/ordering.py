@@ -1,0 +1,55 @@
+"""Order along one axis, as ops/ordering.py defines it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.reference.frame import Frame, handles
+from shapescript.compiler.reference.indexing import check_index
+
+
+@handles("cumsum")
+def _cumsum(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    x = np.moveaxis(operands[0], op.attributes["position"], 0)
+    found = np.array(x)
+    places = range(len(x) if x.size else 0)[:: -1 if op.attributes["reverse"] else 1]
+    for before, place in pairwise(places):
+        found[place] = found[before] + x[place]
+    return (np.moveaxis(found, 0, op.attributes["position"]),)
+
+
+@handles("argsort")
+def _argsort(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    """NumPy's stable sort takes NaN as the greatest. Descending is the reverse of what is sorted from the other end."""
+    (x, descending), position = operands, op.attributes["position"]
+    if not descending:
+        return (np.argsort(x, axis=position, kind="stable"),)
+    order = np.argsort(np.flip(x, position), axis=position, kind="stable")
+    return (x.shape[position] - 1 - np.flip(order, position),)
+
+
+@handles("take_along")
+def _take_along(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    (x, index), position = operands, op.attributes["position"]
+    check_index(op, index, x.shape[position])
+    return (np.take_along_axis(x, index, position) if index.size else np.empty(index.shape, x.dtype),)
+
+
+@handles("put_along")
+def _put_along(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    """Row by row along the axis: in one of them no element of the result is met twice."""
+    position = op.attributes["position"]
+    x, index = (np.moveaxis(operand, position, 0) for operand in operands)
+    size = frame.size(op.attributes["size"], op.span)
+    columns = math.prod(x.shape[1:])
+    found = np.zeros((size, columns), x.dtype)
+    for row, places in zip(x.reshape(len(x), columns), index.reshape(len(x), columns), strict=True):
+        inside = np.flatnonzero((places >= 0) & (places < size))
+        found[places[inside], inside] += row[inside]
+    return (np.moveaxis(found.reshape(size, *x.shape[1:]), 0, position),)

@@ -1,0 +1,4 @@
+# expect: E0310 at 4:16
+
+fn f(x: bool[b]) -> bool[b]:
+    return abs(x)

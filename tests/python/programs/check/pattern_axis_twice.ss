@@ -1,0 +1,17 @@
+# An axis stands twice in an operand's pattern for einsum alone, where both have one size.
+# expect: E0407 at 8:27
+# expect: E0401 at 11:24
+# expect: E0408 at 14:24
+# expect: E0404 at 17:12
+
+fn f(x: [n n]) -> [n]:
+    return rearrange(x: n n -> n)
+
+fn g(x: [n m]) -> [n]:
+    return einsum(x: i i -> i)
+
+fn h(x: [n m]) -> [n]:
+    return einsum(x: n n -> n)
+
+fn k(x: [n n]) -> [n]:
+    return einsum(x: i i -> i)

@@ -1,0 +1,5 @@
+# A vocabulary never changes.
+# expect: E0605 at 4:6
+
+fn f(mut v: Vocabulary):
+    return

@@ -1,0 +1,481 @@
+"""Places of an axis by name, taken and put, and tensors that a call changes: beside NumPy, in both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import shapescript
+from shapescript.compiler.check.checker import check_source
+from shapescript.compiler.diagnostics.render import render_text
+from shapescript.compiler.ir.nodes import walk
+from shapescript.engines import EngineName
+
+PROGRAM = """
+dim D = 4
+dim Context = 3
+dim Span = Context + 1
+
+fn at(x: [b n D], i: int) -> [b D]:
+    return x[n=i]
+
+fn corner(x: [b n], i: int, j: int) -> []:
+    return x[n=j, b=i]
+
+fn from_one(x: [b n]) -> [b n-1]:
+    return x[n=1..]
+
+fn half(x: int[b n]) -> int[b n/2]:
+    return x[n=0..n/2]
+
+fn half_down(x: bool[n b]) -> bool[n//2 b]:
+    return x[n=n-n//2..]
+
+fn windows(x: f64[b n], i: int) -> f64[b Context]:
+    return x[n=i..i+Context]
+
+fn doubled_windows(x: [b n], i: int) -> [b 2]:
+    return x[n=2*i+1..2*(i+1)+1]
+
+fn between(x: [b n], i: int, j: int) -> [b]:
+    return sum(x[n=i..j] * x[n=i..j], over=n)
+
+fn shifted(x: [b n], i: int, j: int) -> [b]:
+    y = x[n=i..j] - x[n=i+1..j+1]
+    return sum(y, over=n)
+
+fn of_a_slice(x: [b n], i: int, j: int) -> [b]:
+    y = rearrange(x[n=i..j]: b k -> k b)
+    return sum(y[k=0..k-1], over=k-1) + k
+
+fn of_a_slice_of_a_run(x: [b n], i: int, j: int, k: int) -> []:
+    y = x[n=i..j]
+    return sum(y[n=k..], over=(b, n))
+
+fn whole(x: [b n]) -> [b n]:
+    return x[n=0..n, b=0..]
+
+fn tokens(x: int[b Span]) -> (int[b Context], int[b Context]):
+    return x[Span=..Context], x[Span=1..Context+1]
+
+fn joined(x: [b n], y: [b n]) -> [b n]:
+    return concat(x, y, over=n)[2*n=n..2*n] + stack(x, y, over=2)[2=1]
+
+fn any_axis(x: [2*D b n+1], y: [2 (D Context)]) -> ([b], []):
+    return x[D*2=7, 1+n=n], y[(D Context)=5, 2=1]
+
+fn total(x: [b k]) -> [b]:
+    return sum(x, over=k)
+
+fn sums(x: [b n], i: int, j: int) -> [b]:
+    return total(x[n=i..j])
+
+fn pieces(x: [b n], size: int) -> [b]:
+    mut found = zeros[b]
+    mut i = 0
+    while i < n:
+        mut j = i + size
+        if j > n:
+            j = n
+        piece = rearrange(x[n=i..j]: b k -> b k)
+        found = found + sum(piece, over=k) * k
+        i = j
+    return found
+
+fn decayed(x: [b n]) -> [b]:
+    mut state = zeros[b]
+    for t in 0..n:
+        state = 0.5 * state + x[n=t]
+    return state
+
+fn running(x: int[b n]) -> int[b n]:
+    mut y = x
+    for t in 1..n:
+        y[n=t] = y[n=t] + y[n=t-1]
+    return y
+
+fn transposed(x: [a b]) -> [b a]:
+    mut y = zeros[b a]
+    for i in 0..a:
+        for j in 0..b:
+            y[b=j, a=i] = x[a=i, b=j]
+    return y
+
+fn put(x: [b n], v: [b], i: int) -> [b n]:
+    mut y = x
+    y[n=i] = v
+    return y + x
+
+fn put_window(x: [a n b], v: [Context b], i: int) -> [a n b]:
+    mut y = x
+    y[n=i..i+Context] = v
+    return y
+
+fn put_box(x: [a b n], v: [n-1], i: int, j: int) -> [a b n]:
+    mut y = x
+    y[n=1..n, b=i..j, a=0] = v
+    return y
+
+fn put_doubled(x: [b n], i: int, j: int) -> [b n]:
+    mut y = x
+    y[n=i..j] = y[n=i..j] * 2
+    return y
+
+fn put_numbers(x: int[n], k: bool[n], f: f64[n], i: int) -> (int[n], bool[n], f64[n]):
+    mut a = x
+    mut b = k
+    mut c = f
+    a[n=i] = -i
+    b[n=i] = i > 0
+    c[n=i] = i
+    c[n=0], other = 0.1, 3
+    return a, b, c
+
+fn fill(mut x: [b n], v: [n]):
+    for i in 0..b:
+        x[b=i] = v * i
+
+fn scale(mut x: [..s n], v: [n]) -> [..s n]:
+    x = x * v
+    return x
+
+fn unchanged(mut x: [b]) -> []:
+    return sum(x, over=b)
+
+fn set(mut s: [], v: float):
+    s = f32(v)
+
+fn inner_calls(x: [b n], v: [n]) -> ([b n], [b n], []):
+    mut y = x
+    mut s = f32(0.5)
+    before = y
+    fill(mut y, v)
+    z = scale(mut y, v)
+    set(mut s, 3.0)
+    return y + z, before, s
+
+fn masks(mut k: bool[b], mut i: int[b], n: int):
+    k[b=0] = true
+    i[b=1..] = n
+
+model M:
+    w: [D Context] = zeros
+
+fn set_places(mut m: M, v: [Context]):
+    m.w[D=1] = v
+    fill(mut m.w, v)
+    m.w[D=0, Context=1..3] = 9.0
+
+fn swapped(mut x: [b], mut y: [b]):
+    z = x
+    x = y
+    y = z
+
+fn growing(x: [b], n: int) -> [b]:
+    mut factor = 1
+    mut y = x
+    for i in 0..n:
+        y = y * factor
+        factor = factor + 1
+    return y
+"""
+
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path: Path = tmp_path_factory.mktemp(request.param) / "program.ss"
+    path.write_text(PROGRAM)
+    return shapescript.load(path, engine=request.param)
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+same = np.testing.assert_array_equal
+
+
+# ---- taken
+
+
+def test_one_place(program: Any) -> None:
+    x, y = normal(2, 5, 4), normal(3, 7)
+    for i in range(5):
+        same(program.at(x, i), x[:, i])
+    assert program.corner(y, 2, 6) == y[2, 6]
+    assert program.at(x[:0], 2).shape == (0, 4)
+
+
+def test_ranges_of_known_length(program: Any) -> None:
+    x = normal(3, 8)
+    same(program.from_one(x), x[:, 1:])
+    assert program.from_one(x[:, :1]).shape == (3, 0)
+    same(program.half(np.arange(24).reshape(3, 8)), np.arange(24).reshape(3, 8)[:, :4])
+    same(program.half_down((x > 0).T), (x > 0).T[4:])
+    same(program.half_down((x > 0)[:3].T[:7]), (x > 0).T[4:7])
+    for i in range(6):
+        same(program.windows(x.astype(np.float64), i), x.astype(np.float64)[:, i : i + 3])
+    same(program.doubled_windows(x, 2), x[:, 5:7])
+    same(program.whole(x), x)
+    y, z = normal(8, 2, 5), normal(2, 12)
+    same(program.any_axis(y, z)[0], y[7, :, 4])
+    assert program.any_axis(y, z)[1] == z[1, 5]
+    same(program.tokens(np.arange(8).reshape(2, 4)), ([[0, 1, 2], [4, 5, 6]], [[1, 2, 3], [5, 6, 7]]))
+    same(program.joined(x, 2 * x), 4 * x)
+
+
+def test_ranges_whose_length_a_run_decides(program: Any) -> None:
+    x = normal(3, 8)
+    for i, j in ((0, 8), (2, 6), (3, 3), (8, 8), (0, 0), (7, 8)):
+        np.testing.assert_allclose(program.between(x, i, j), (x[:, i:j] ** 2).sum(1), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(program.sums(x, i, j), x[:, i:j].sum(1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(program.shifted(x, 1, 5), x[:, 1] - x[:, 5], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(program.of_a_slice(x, 1, 6), x[:, 1:5].sum(1) + 5, rtol=1e-5)
+    assert program.of_a_slice_of_a_run(x, 1, 6, 2) == pytest.approx(x[:, 3:6].sum(), rel=1e-5)
+    for size in (1, 3, 8, 100):
+        parts = [x[:, i : i + size] for i in range(0, 8, size)]
+        np.testing.assert_allclose(program.pieces(x, size), sum(part.sum(1) * part.shape[1] for part in parts), rtol=1e-4, atol=1e-5)
+
+
+OUTSIDE: list[tuple[str, Callable[[Any], Any]]] = [
+    ("`n=0` is outside: axis n has no places", lambda p: p.at(normal(2, 0, 4), 0)),
+    ("`n=5` is outside: axis n has 5 places, 0 to 4", lambda p: p.at(normal(2, 5, 4), 5)),
+    ("`n=-1` is outside", lambda p: p.at(normal(2, 5, 4), -1)),
+    ("`n=9223372036854775807", lambda p: p.at(normal(2, 5, 4), 2**63 - 1)),
+    ("`b=3` is outside: axis b has 3 places, 0 to 2", lambda p: p.corner(normal(3, 7), 3, 0)),
+    ("`n=1..0` is outside: axis n has no places", lambda p: p.from_one(normal(3, 0))),
+    ("`n=6..9` is outside: axis n has 8 places, 0 to 7", lambda p: p.windows(normal(3, 8, dtype=np.float64), 6)),
+    ("`n=-3..0` is outside", lambda p: p.windows(normal(3, 8, dtype=np.float64), -3)),
+    ("`n=9223372036854775806..-9223372036854775807` is outside", lambda p: p.windows(normal(3, 8, dtype=np.float64), 2**63 - 2)),
+    ("`n=3..2` is outside", lambda p: p.between(normal(3, 8), 3, 2)),
+    ("`n=-1..2` is outside", lambda p: p.between(normal(3, 8), -1, 2)),
+    ("`n=2..9` is outside", lambda p: p.between(normal(3, 8), 2, 9)),
+    ("`n=9223372036854775807..-9223372036854775808` is outside", lambda p: p.between(normal(3, 8), 2**63 - 1, -(2**63))),
+    ("`n=8` is outside", lambda p: p.put(normal(3, 8), normal(3), 8)),
+    ("`n=6..9` is outside", lambda p: p.put_window(normal(2, 8, 3), normal(3, 3), 6)),
+]
+
+
+@pytest.mark.parametrize(("message", "call"), OUTSIDE, ids=[message for message, _ in OUTSIDE])
+def test_places_outside(program: Any, message: str, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(shapescript.ShapeScriptError) as raised:
+        call(program)
+    assert raised.value.code == "R1107" and raised.value.message.startswith(message) and raised.value.span is not None
+
+
+# ---- put
+
+
+def test_loops_over_places(program: Any) -> None:
+    x = normal(3, 6)
+    state = np.zeros(3, np.float32)
+    for t in range(6):
+        state = np.float32(0.5) * state + x[:, t]
+    same(program.decayed(x), state)
+    for shape in ((3, 6), (3, 1), (3, 0), (0, 4)):
+        numbers = np.arange(shape[0] * shape[1]).reshape(shape)
+        same(program.running(numbers), numbers.cumsum(1))
+    same(program.transposed(x), x.T)
+    same(program.growing(x[0], 4), x[0] * np.float32(24))
+
+
+def test_places_put(program: Any) -> None:
+    x, v = normal(3, 6), normal(3, seed=1)
+    expected = x.copy()
+    expected[:, 2] = v
+    same(program.put(x, v, 2), expected + x)
+    y, w = normal(2, 8, 5), normal(3, 5, seed=1)
+    expected = y.copy()
+    expected[:, 4:7] = w
+    same(program.put_window(y, w, 4), expected)
+    z, u = normal(2, 4, 5), normal(4, seed=1)
+    expected = z.copy()
+    expected[0, 1:3, 1:] = u
+    same(program.put_box(z, u, 1, 3), expected)
+    same(program.put_box(z, u, 3, 3), z)
+    expected = x.copy()
+    expected[:, 1:4] *= 2
+    same(program.put_doubled(x, 1, 4), expected)
+
+
+def test_numbers_put(program: Any) -> None:
+    a, b, c = program.put_numbers(np.arange(4), np.array([True, True, False, False]), np.ones(4), 2)
+    same(a, [0, 1, -2, 3])
+    same(b, [True, True, True, False])
+    same(c, [0.1, 1, 2, 1])
+
+
+# ---- tensors that a call changes
+
+
+def test_arrays_are_changed_in_place(program: Any) -> None:
+    x, v = normal(3, 4), normal(4, seed=1)
+    expected = np.arange(3, dtype=np.float32)[:, None] * v
+    assert program.fill(x, v) is None
+    same(x, expected)
+    y = normal(2, 3, 4)
+    expected = y * v
+    found = program.scale(y, v)
+    same(y, expected)
+    same(found, expected)
+    assert not np.shares_memory(found, y)
+    k, i = np.zeros(3, np.bool_), np.zeros(3, np.int64)
+    program.masks(k, i, 7)
+    same(k, [True, False, False])
+    same(i, [0, 7, 7])
+    a, b = normal(4), normal(4, seed=1)
+    program.swapped(a, b)
+    same(a, normal(4, seed=1))
+    same(b, normal(4))
+    empty = normal(0, 4)
+    program.fill(empty, v)
+
+
+def test_what_a_program_changes_inside_stays_inside(program: Any) -> None:
+    x, v = normal(3, 4), normal(4, seed=1)
+    copy = x.copy()
+    found, before, number = program.inner_calls(x, v)
+    same(x, copy)
+    same(before, copy)
+    assert number == 3.0
+    scaled = (np.arange(3, dtype=np.float32)[:, None] * v) * v
+    same(found, scaled + scaled)
+    m = program.M(seed=0)
+    program.set_places(m, v[:3])
+    expected = np.arange(4, dtype=np.float32)[:, None] * v[:3]
+    expected[0, 1:3] = 9
+    same(m.w, expected)
+
+
+def test_changed_arrays_hold_canonical_numbers(program: Any) -> None:
+    bits = np.array([0xFFC12345, 0x7F800001, 0x3F800000], np.uint32)
+    assert program.unchanged(bits.view(np.float32)) != 0
+    assert bits.tolist() == [0x7FC00000, 0x7FC00000, 0x3F800000]
+    k = np.array([0, 2, 7], np.uint8)
+    program.masks(k.view(np.bool_), np.zeros(3, np.int64), 0)
+    assert k.tolist() == [1, 1, 1]
+
+
+def read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+one_array = normal(4, 4)
+masked: Any = np.ma.masked_array(normal(3, 4), normal(3, 4) > 0)
+REFUSED: list[tuple[str, str, Callable[[Any], Any]]] = [
+    ("R1006", "x: the array is read-only", lambda p: p.fill(read_only(normal(3, 4)), normal(4))),
+    ("R1006", "x: the array doesn't lie in one piece", lambda p: p.fill(normal(4, 3).T, normal(4))),
+    ("R1006", "x and v share memory, and fill changes x", lambda p: p.fill(one_array, one_array[1])),
+    ("R1006", "x and y share memory, and swapped changes x", lambda p: p.swapped(one_array[0], one_array[0])),
+    ("R1004", "x: expected a NumPy array, which the call changes in place, got list", lambda p: p.fill([[1.0]], normal(1))),
+    ("R1004", "x: expected a NumPy array, which the call changes in place, got MaskedArray", lambda p: p.fill(masked, normal(4))),
+    ("R1001", "x: expected float32, got float64", lambda p: p.fill(normal(3, 4, dtype=np.float64), normal(4))),
+    ("R1002", "x: expected 2 axes [b n]", lambda p: p.fill(normal(4), normal(4))),
+    ("R1003", "n = 4 from x, 5 from v", lambda p: p.fill(normal(3, 4), normal(5))),
+    ("R1004", "s: a `mut` number can't be given from Python", lambda p: p.set(1.0, 2.0)),
+]
+
+
+@pytest.mark.parametrize(("code", "message", "call"), REFUSED, ids=[message for _, message, _ in REFUSED])
+def test_arrays_that_cannot_be_changed(program: Any, code: str, message: str, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(shapescript.ShapeScriptError) as raised:
+        call(program)
+    assert raised.value.code == code and raised.value.message.startswith(message)
+
+
+def test_neighbours_in_one_memory_are_apart(program: Any) -> None:
+    both = normal(2, 4)
+    first, second = both.copy()
+    program.swapped(both[0], both[1])
+    same(both, [second, first])
+
+
+# ---- what is checked in a run
+
+
+def operations(text: str) -> list[str]:
+    program = check_source(text)
+    assert program.diagnostics == (), render_text(program.diagnostics)
+    assert program.module is not None
+    return [op.name for function in program.module.functions.values() for op in walk(function.body)]
+
+
+CERTAIN = {
+    "a place of a dim": "dim D = 3\nfn f(x: [b D]) -> [b]:\n    return x[D=2] + x[D=D-1]\n",
+    "a whole axis": "fn f(x: [b n]) -> [b n]:\n    return x[n=0..n, b=0..]\n",
+    "the last of one more": "fn f(x: [b n+1]) -> [b]:\n    return x[n+1=n] + x[n+1=0]\n",
+    "a const": "const First = 1\ndim D = 3\nfn f(x: [b D]) -> [b]:\n    return x[D=First]\n",
+    "a variable that is a number": "dim D = 3\nfn f(x: [b D]) -> [b]:\n    i = 2\n    return x[D=i]\n",
+    "a loop over an axis": """
+fn f(x: [n]) -> float:
+    mut s = 0.0
+    for t in 0..n:
+        s = s + x[n=t] + x[n=n-1-t]
+    return s
+""",
+    "the place before": "fn f(x: [n]) -> float:\n    mut s = 0.0\n    for t in 1..n:\n        s = s + x[n=t-1]\n    return s\n",
+    "a loop in a loop": """
+fn f(x: [n m]) -> float:
+    mut s = 0.0
+    for i in 0..n:
+        for j in 0..i:
+            for k in j..m:
+                s = s + x[n=i-j-1, m=k]
+    return s
+""",
+    "blocks of a loop": """
+dim K = 4
+fn f(x: [K*n]) -> [K]:
+    mut s = zeros[K]
+    for i in 0..n:
+        s = s + x[K*n=K*i..K*i+K]
+    return s
+""",
+    "one row of a window": "dim D = 3\nfn f(x: [b D]) -> [b]:\n    return sum(x[D=1..3], over=2)\n",
+}
+UNCERTAIN = {
+    "the first of any": "fn f(x: [b n]) -> [b]:\n    return x[n=0]\n",
+    "all but the first": "fn f(x: [b n]) -> [b n-1]:\n    return x[n=1..]\n",
+    "a number of the run": "dim D = 3\nfn f(x: [b D], i: int) -> [b]:\n    return x[D=i]\n",
+    "a variable that changes": """
+dim D = 3
+fn f(x: [b D]) -> [b]:
+    mut i = 0
+    mut s = zeros[b]
+    while i < 3:
+        s = s + x[D=i]
+        i = i + 1
+    return s
+""",
+    "the place behind": "fn f(x: [n]) -> float:\n    mut s = 0.0\n    for t in 0..n:\n        s = s + x[n=t+1]\n    return s\n",
+    "a loop from below 0": "fn f(x: [n], a: int) -> float:\n    mut s = 0.0\n    for t in a..n:\n        s = s + x[n=t]\n    return s\n",
+    "half, rounded": "fn f(x: [n]) -> [n//2]:\n    return x[n=0..n//2]\n",
+}
+
+
+@pytest.mark.parametrize("name", CERTAIN)
+def test_what_is_certain_is_not_checked(name: str) -> None:
+    assert "check_slice" not in operations(CERTAIN[name])
+
+
+@pytest.mark.parametrize("name", UNCERTAIN)
+def test_what_is_not_certain_is_checked(name: str) -> None:
+    assert "check_slice" in operations(UNCERTAIN[name])
+
+
+def test_an_end_that_is_written_twice_is_evaluated_once() -> None:
+    text = "dim K = 3\nfn f(x: [n], p: float) -> [K]:\n    return x[n=int(p*2.0)..int(p*2.0)+K]\n"
+    assert operations(text).count("to_i64") == 1
+    assert "bind_size" not in operations(text)
+
+
+def test_ranges_of_one_length_share_their_size() -> None:
+    text = "fn f(x: [n], i: int, j: int) -> []:\n    y = x[n=i..j] * x[n=i+1..j+1]\n    return sum(y, over=n)\n"
+    assert operations(text).count("bind_size") == 1
