@@ -12,8 +12,9 @@ from shapescript.compiler.check.checker import check_file
 from shapescript.compiler.check.program import Program
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
 from shapescript.compiler.diagnostics.width import bounded
-from shapescript.compiler.ir.nodes import Function, Module, walk
+from shapescript.compiler.ir.nodes import Function, Module, Value, walk
 from shapescript.compiler.ir.sizes import LARGEST
+from shapescript.compiler.ops.table import Scalar, entry
 from shapescript.compiler.passes.differentiate import differentiate
 from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.specialise import specialise
@@ -84,18 +85,29 @@ def _callees_first(module: Module) -> list[str]:
 
 
 def _gradients_of(module: Module, key: str, function: Function) -> tuple[Diagnostic, ...]:
+    if _has_known_condition(function):
+        return _after_folding(module, key, function.span)
     try:
         with stage("gradients", function.span):
             differentiate(function)
     except CompileError as error:
-        if all(diagnostic.code != "E0901" for diagnostic in error.diagnostics):
-            return error.diagnostics
-        return _after_folding(module, key, function.span)
+        return error.diagnostics
     return ()
 
 
+def _has_known_condition(function: Function) -> bool:
+    """Whether a branch may be gone when gradients are taken: its condition is computed of constants and sizes."""
+    known: set[Value] = set()
+    for op in walk(function.body):
+        if op.name == "if" and op.operands[0] in known:
+            return True
+        if op.name in ("constant", "size") or (isinstance(entry(op.name).lowering, Scalar) and known.issuperset(op.operands)):
+            known.update(op.results)
+    return False
+
+
 def _after_folding(module: Module, key: str, span: Span | None) -> tuple[Diagnostic, ...]:
-    """The same once conditions that are known have been decided: that needs NumPy, which is loaded only where it may change the answer."""
+    """What it is once conditions that are known have been decided: that needs NumPy, which is loaded only where it may change the answer."""
     from shapescript.compiler.passes.pipeline import compile_entry
 
     try:

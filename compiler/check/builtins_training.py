@@ -7,24 +7,14 @@ from functools import partial
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
-from shapescript.compiler.check.site import Handler, Site, host_float
+from shapescript.compiler.check.site import Handler, Site, host_float, in_range
 from shapescript.compiler.check.typed import Typed
-from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.numerics.optimisers import KINDS, OptimiserConstant, OptimiserKind
-from shapescript.compiler.numerics.ranges import RANGES
 from shapescript.compiler.syntax import tree
 
 CLIP_EPSILON = 1e-6
-
-
-def _in_range(site: Site, rule: str, number: Typed, span: Span) -> None:
-    """E0503 for a constant out of its range; a number that a run computes is checked there."""
-    if not isinstance(number.constant, float):
-        site.body.builder.emit("check_range", number.value, rule=rule)
-    elif not RANGES[rule].holds(number.constant):
-        site.fail("E0503", RANGES[rule].fault(number.constant), span)
 
 
 def _clip_norm(site: Site) -> Typed:
@@ -34,7 +24,7 @@ def _clip_norm(site: Site) -> Typed:
     place, gradient = mut_place(site.body, found["gradient"])
     if not isinstance(gradient.type, types.Model):
         site.fail("E0301", f"`clip_norm` takes a model's gradient, found {gradient.type}", found["gradient"].value.span)
-    _in_range(site, "limit", limit, found["limit"].value.span)
+    in_range(site, "limit", limit, found["limit"].value.span)
     builder = site.body.builder
     norm = builder.op("global_norm", gradient.value, hint="norm")
     ratio = builder.op("div", limit.value, builder.op("add", norm, builder.float_constant(CLIP_EPSILON)))
@@ -57,7 +47,7 @@ def _update(site: Site) -> Typed:
         site.fail("E0301", text, found["optimiser"].value.span, f"{kind}({found['model'].value.span.text}) makes one")
     if gradient.type != model.type:
         site.fail("E0301", f"`update` takes a gradient of type {model.type}, found {gradient.type}", found["gradient"].value.span)
-    _in_range(site, "lr", rate, found["lr"].value.span)
+    in_range(site, "lr", rate, found["lr"].value.span)
     check_aliasing(site.body, [(found["model"], model_place), (found["optimiser"], opt_place), (found["gradient"], None)])
     builder, kind = site.body.builder, opt.type.kind
     builder.emit("check_finite", gradient.value, what="gradient")
@@ -80,9 +70,9 @@ def _optimiser(kind: OptimiserKind, site: Site) -> Typed:
     given = {constant.name: _constant(site, constant, found.get(constant.name)) for constant in kind.constants}
     for constant in kind.constants:
         if constant.range is not None and constant.name in found:
-            _in_range(site, constant.name, given[constant.name], found[constant.name].value.span)
+            in_range(site, constant.name, given[constant.name], found[constant.name].value.span)
     if "nesterov" in found:
-        _in_range(site, "nesterov", _nesterov_momentum(site, given), found["nesterov"].value.span)
+        in_range(site, "nesterov", _nesterov_momentum(site, given), found["nesterov"].value.span)
     numbers = [_number(site, given[constant.name]) for constant in kind.constants]
     return Typed(types.Optimiser(kind.name, model.type.model), site.body.builder.emit("optimiser", model.value, *numbers, kind=kind.name))
 

@@ -13,6 +13,7 @@ from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.brackets import Bracketed
 from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
 from shapescript.compiler.check.changes import mut_names
+from shapescript.compiler.check.element_parameters import converted
 from shapescript.compiler.check.foreign import INSTEAD
 from shapescript.compiler.check.generics import infer, takes, wrong_kind
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
@@ -67,6 +68,9 @@ def call(body: Body, node: tree.Call) -> Typed:
         body.report.fail("E0306", f"`{callee.span.text}` can't be called", callee.span, [Label(entity.span, "declared here")])
     if not isinstance(callee, tree.Name) or callee.name in body.environment:
         _not_callable(body, callee)
+    parameter = body.context.types.get(callee.name)
+    if isinstance(parameter, types.Tensor):
+        return converted(Site(body, callee.name, node, items), parameter.element)
     if callee.name in NOT_CALLED:
         body.report.fail("E0306", f"`{callee.name}` isn't called", callee.span, help=NOT_CALLED[callee.name])
     if callee.name in NOT_BUILT:
@@ -183,6 +187,7 @@ def _explain(
     if fitting:
         labels = [Label(info.signature.span, "this one fits") for info, _ in fitting]
         body.report.fail("E0305", f"{len(fitting)} functions `{name}` fit {found}, and none is preferred", node.span, labels)
+    overloads = _nearest_of_each(overloads, arguments)
     if len(overloads) > 1:
         labels = [Label(info.signature.span, _why_not(info.signature, arguments)) for info in overloads]
         body.report.fail("E0304", f"no function `{name}` fits {found}", node.span, labels)
@@ -226,6 +231,19 @@ def _explain(
             )
 
 
+def _nearest_of_each(overloads: tuple[FunctionInfo, ...], arguments: list[_Argument]) -> tuple[FunctionInfo, ...]:
+    """Of each declaration one function: where it is made for several types of elements, the one that most arguments fit."""
+    found: dict[tuple[str, int], FunctionInfo] = {}
+    for info in sorted(overloads, key=lambda info: -_count_fitting(info.signature, arguments)):
+        found.setdefault((info.scope.name, info.signature.span.start), info)
+    return tuple(info for info in overloads if info in found.values())
+
+
+def _count_fitting(signature: Signature, arguments: list[_Argument]) -> int:
+    pairs = zip(signature.parameters, _match(signature, arguments) or [], strict=False)
+    return sum(argument is not None and _takes(signature, parameter, argument) for parameter, argument in pairs)
+
+
 def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
     matched = _match(signature, arguments)
     if matched is None:
@@ -234,9 +252,7 @@ def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
     return f"wants {wrong.type} for `{wrong.name}`"
 
 
-def _emit(
-    body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None
-) -> Typed:
+def _emit(body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None) -> Typed:
     try:
         return _bound(body, signature, matched, node, items)
     except (InexactDivision, ZeroDivisionError) as error:

@@ -9,6 +9,7 @@ from functools import partial
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext
 from shapescript.compiler.check.constants import ConstantEvaluator
+from shapescript.compiler.check.element_parameters import KIND, Elements, element_choices
 from shapescript.compiler.check.groups import GroupReader
 from shapescript.compiler.check.members import MemberReader
 from shapescript.compiler.check.modules import declare
@@ -190,9 +191,12 @@ class Declarations:
         return ModelDeclaration(declaration.name.text, kind, parameters, declaration.name.span, defaults)
 
     def _dim_parameters(
-        self, generics: tuple[tree.Generic, ...], context: AxisContext
+        self, generics: tuple[tree.Generic, ...], context: AxisContext, elements: Elements | None = None
     ) -> tuple[tuple[Symbol, ...], Mapping[Symbol, Size]]:
-        """Enters dim parameters into the context's names, type parameters into its types. Gives the dims, and their defaults."""
+        """Enters dim parameters into the context's names, type parameters into its types. Gives the dims, and their defaults.
+
+        `elements` are what a function's element parameters stand for; a model has none.
+        """
         dims: list[Symbol] = []
         defaults: dict[Symbol, Size] = {}
         for generic in generics:
@@ -204,7 +208,8 @@ class Declarations:
             if generic.kind is not None:
                 if generic.default is not None:
                     self.report.fail("E2302", "a dim parameter may have a default, a type parameter has none", generic.default.span)
-                context.types[name] = self._type_parameter(name, generic.kind)
+                element = (elements or {}).get(name)
+                context.types[name] = types.Tensor(element) if element else self._type_parameter(name, generic.kind)
                 continue
             symbol = fresh(name)
             if generic.default is not None:
@@ -220,9 +225,11 @@ class Declarations:
                 return types.Model(ir.ModelType(name, origin, (), (), is_parameter=True))
             case "data":
                 return types.Record(name, origin, (), is_parameter=True)
-        self.report.fail(
-            "E2302", f"a type parameter is a `model` or `data`, not `{kind}`", kind.span, help=did_you_mean(kind.text, ["model", "data"])
-        )
+        if kind.text == KIND:
+            self.report.fail("E2302", "functions are made for types of elements, models are not", kind.span)
+        known = ("model", "data", KIND)
+        text = f"a type parameter is a `model`, `data` or `{KIND}`, not `{kind}`"
+        self.report.fail("E2302", text, kind.span, help=did_you_mean(kind.text, known))
 
     # ---- functions
 
@@ -234,7 +241,9 @@ class Declarations:
             name = declaration.name.text
             first.setdefault(name, declaration.name)
             try:
-                by_name.setdefault(name, []).append(self._function(declaration, number))
+                for choice, elements in enumerate(element_choices(declaration.generics)):
+                    key = f"{number}.{choice}" if elements else str(number)
+                    by_name.setdefault(name, []).append(self._function(declaration, key, elements))
             except Reported:
                 broken.setdefault(name, declaration.name)
         for name, place in first.items():
@@ -244,9 +253,9 @@ class Declarations:
                 declare(self.scope, place, FunctionEntity(tuple(by_name[name]), place.span), self.report)
         return [info for infos in by_name.values() for info in infos]
 
-    def _function(self, declaration: tree.FunctionDeclaration, number: int) -> FunctionInfo:
+    def _function(self, declaration: tree.FunctionDeclaration, number: str, elements: Elements) -> FunctionInfo:
         context = AxisContext(self.scope, self.report, binding=True)
-        dims, defaults = self._dim_parameters(declaration.generics, context)
+        dims, defaults = self._dim_parameters(declaration.generics, context, elements)
         parameters, result = self._signature(declaration.parameters, declaration.result, context)
         key = f"{self.scope.name}:{declaration.name.text}#{number}"
         variables = tuple(context.variables)

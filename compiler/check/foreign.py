@@ -11,6 +11,9 @@ LOSS = "a loss is an expression: `mean((p - y) ** 2, over=b)`"
 
 TEXT_SIZE = 'a size that a file decides is declared: `dim Vocabulary = characters("input.txt")`'
 
+CONVOLUTION = "`convolve(x, weight, over=(h, w))`, or `nn.conv2d(x, layer)` with `import shapescript.std.nn as nn`"
+POOLING = "`max_pool(x, over=(h, w), size=2)` and `average_pool(...)`, or `nn.max_pool2d[2]` with `import shapescript.std.nn as nn`"
+
 INSTEAD: dict[str, str] = {
     **dict.fromkeys(("characters", "lines", "longest_line"), TEXT_SIZE),
     **dict.fromkeys(("randn", "randn_like"), "`random_normal[b n](mode)`, with the axes of the tensor"),
@@ -41,7 +44,15 @@ INSTEAD: dict[str, str] = {
         ("tensor", "array"), "a small tensor is written out, `[1.0, 2.0]`, and `zeros[b n]` makes one; data comes from `load_data`"
     ),
     **dict.fromkeys(("cat", "concatenate", "hstack", "vstack"), "`concat(x, y, over=n)`"),
-    **dict.fromkeys(("narrow", "slice", "select", "take_along_axis"), "places are named: `x[n=0]`, `x[n=a..b]`"),
+    **dict.fromkeys(("narrow", "slice", "select"), "places are named: `x[n=0]`, `x[n=a..b]`"),
+    **dict.fromkeys(("take_along_axis", "take_along_dim"), "`take_along(x, index, over=n)`; `pick(x, label, over=n)` takes one of each row"),
+    **dict.fromkeys(("index_select", "embedding"), "`gather(x, index, over=n)`"),
+    **dict.fromkeys(("index_add", "scatter", "segment_sum"), "`scatter_add(x, rows, index, over=n)`"),
+    **dict.fromkeys(("top_k", "largest"), "`topk(x, over=n, count=K)`"),
+    "cum_sum": "`cumsum(x, over=n)`",
+    **dict.fromkeys(("conv", "conv1d", "conv2d", "conv3d", "Conv1d", "Conv2d", "convolution", "conv_transpose2d"), CONVOLUTION),
+    **dict.fromkeys(("max_pool1d", "max_pool2d", "MaxPool2d", "avg_pool", "avg_pool2d", "AvgPool2d"), POOLING),
+    **dict.fromkeys(("unfold", "im2col", "sliding_window_view"), "`windows(x, over=n, size=4)`"),
     **dict.fromkeys(("chunk", "unbind", "unstack"), "`p, q = split(x: b (2 n) -> b n)`"),
     **dict.fromkeys(("expand", "tile", "broadcast_to", "repeat_interleave"), "`repeat(x: b n -> b n r, r=3)`"),
     **dict.fromkeys(("diag", "diagonal"), "`einsum(x: n n -> n)`"),
@@ -53,4 +64,13 @@ INSTEAD: dict[str, str] = {
     "train": "a mode is an argument: `Train(seed=0)`",
     "eval": "a mode is an argument: `Eval`",
     "norm": "`sqrt(sum(x * x, over=n))`",
+    "var": "`variance(x, over=n)`, with `correction=1` as PyTorch's default",
+    "std": "`sqrt(variance(x, over=n))`, with `correction=1` as PyTorch's default",
+    **dict.fromkeys(("clip", "hardtanh"), "`clamp(x, low, high)`"),
+    **dict.fromkeys(("logsigmoid", "LogSigmoid"), "`log_sigmoid(x)`"),
+    **dict.fromkeys(("GELU", "SiLU", "swish", "ELU", "LeakyReLU"), "a function of x: `gelu(x)`, `silu(x)`, `elu(x)`, `leaky_relu(x)`"),
+    **dict.fromkeys(("isnan", "is_nan"), "NaN is the one number that isn't itself: `x != x`"),
+    **dict.fromkeys(("power", "square"), "`x ** y`; `x ** 2` is a product"),
+    **dict.fromkeys(("amax", "amin"), "`max(x, over=n)`, `min(x, over=n)`"),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_not"), "masks are joined by `&` and `|`, and turned by `!`"),
 }

@@ -15,6 +15,7 @@ from shapescript.compiler.check.types import Tensor, Type
 from shapescript.compiler.check.written_sizes import as_axis
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.numerics.ranges import RANGES
 from shapescript.compiler.syntax import tree
 
 
@@ -130,6 +131,14 @@ def name_of_axis(body: Body, node: tree.Expression) -> str:
         return body.context.axis(axis).name
     text = node.span.text.replace(" ", "")
     return text.rsplit(".", 1)[-1] if isinstance(node, tree.Attribute) else text
+
+
+def in_range(site: Site, rule: str, number: Typed, span: Span) -> None:
+    """E0503 for a constant out of its range (numerics/ranges.py); a number that a run computes is checked there."""
+    if not isinstance(number.constant, float):
+        site.body.builder.emit("check_range", number.value, rule=rule)
+    elif not RANGES[rule].holds(number.constant):
+        site.fail("E0503", RANGES[rule].fault(number.constant), span)
 
 
 def host_float(site: Site, argument: tree.Argument | None, default: float) -> Typed:

@@ -139,6 +139,10 @@ class TypeReader:
         kind = self.context.types[name]
         if isinstance(kind, types.Record):
             return self._record(kind, items, span)
+        if isinstance(kind, types.Tensor) and items is not None:
+            return self._tensor(kind.element, self._one_list(items, span), span)
+        if isinstance(kind, types.Tensor):
+            self.report.fail("E0308", f"`{name}` is the elements' type of a tensor: its axes follow in brackets, `{name}[...]`", span)
         if items is not None:
             self.report.fail("E0308", f"`{name}` takes no brackets: it is a type parameter, a whole model", span)
         return kind

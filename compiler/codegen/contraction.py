@@ -121,6 +121,7 @@ def emit_pack_right(b: Builder, target: Target, contraction: Contraction, right:
     """Pack B once for many products that differ only in A and m; they are emitted with `prepacked=True` and the same static numbers."""
     plan = plan_contraction(target, contraction)
     assert plan.right is not RightLayout.PREPACKED, "already packed"
+    assert not contraction.has_runs, "packed in stages of one run"
     if not plan.packs_right:
         plan = replace(plan, right=RightLayout.COPIED)
     name = _name("pack_right", target, plan, contraction)

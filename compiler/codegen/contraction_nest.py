@@ -27,17 +27,22 @@ class ScratchLayout:
 
 
 def scratch_layout(b: Builder | None, plan: Plan, contraction: Contraction, rows: Size, columns: Size, passes: bool) -> ScratchLayout:
-    k = contraction.k
-    depth = emit.round_up(b, least(b, k, plan.k_block), plan.lanes)
+    k, most_steps = contraction.k, _most_steps(b, plan, contraction)
+    depth = emit.round_up(b, least(b, k, most_steps), plan.lanes)
     left = emit.times(b, depth, plan.columns) if plan.packs_right else 0
     sums = left
     if plan.pack_left:
         sums = emit.plus(b, left, emit.round_up(b, emit.times(b, emit.round_up(b, rows, plan.rows), k), plan.lanes))
     buffers = emit.plus(b, 1, emit.bit_length(b, emit.minus(b, _blocks(b, k), 1)))
     if not passes:
-        buffers = emit.where_greater(b, k, plan.k_block, buffers, 0)
+        buffers = emit.where_greater(b, k, most_steps, buffers, 0)
     width = emit.round_up(b, columns, plan.columns) if plan.steps_first else plan.columns
     return ScratchLayout(left, sums, emit.plus(b, sums, emit.times(b, emit.times(b, buffers, rows), width)))
+
+
+def _most_steps(b: Builder | None, plan: Plan, contraction: Contraction) -> Size:
+    """Of k in one stage."""
+    return least(b, contraction.run, plan.k_block) if contraction.has_runs else plan.k_block
 
 
 def _blocks(b: Builder | None, k: Size) -> Size:
@@ -115,7 +120,7 @@ class Step:
 def _for_each_step(b: Builder, kernel: Kernel, sums: Sums, passes: bool, body: Callable[[Step], None]) -> None:
     """All steps of k, at least one; after each block but the last its sums go to the block tree."""
     k, k_block = kernel.contraction.k, kernel.plan.k_block
-    if isinstance(k, int) and k <= k_block:
+    if isinstance(k, int) and k <= k_block and not kernel.contraction.has_runs:
         body(Step(0, k, None, not passes))
         return
     blocks = _blocks(b, k)
@@ -125,7 +130,18 @@ def _for_each_step(b: Builder, kernel: Kernel, sums: Sums, passes: bool, body: C
         block_depth = least(b, emit.minus(b, k, start), BLOCK)
 
         def part(k_low: Value, _: Sequence[Value]) -> None:
-            depth = least(b, emit.minus(b, block_depth, k_low), k_block)
+            stage(k_low, least(b, emit.minus(b, block_depth, k_low), k_block))
+
+        def part_of_run(state: Sequence[Value]) -> list[Value]:
+            """As far as the run, the block and the stage go."""
+            (k_low,) = state
+            run = emit.size(most(b, kernel.contraction.run, 1))
+            left = b.sub(run, b.urem(emit.size(emit.plus(b, start, k_low)), run))
+            depth = least(b, least(b, emit.minus(b, block_depth, k_low), k_block), left)
+            stage(k_low, depth)
+            return [b.add(k_low, emit.size(most(b, depth, 1)))]
+
+        def stage(k_low: Value, depth: Size) -> None:
             place = emit.plus(b, start, k_low)
             last: Value | bool = False
             if not passes:
@@ -134,7 +150,11 @@ def _for_each_step(b: Builder, kernel: Kernel, sums: Sums, passes: bool, body: C
                     last = b.and_(last, b.icmp_signed("==", blocks, I64(1)))
             body(Step(place, depth, b.icmp_signed("==", k_low, I64(0)), last))
 
-        loop(b, 0, most(b, block_depth, 1), k_block, part)
+        end = most(b, block_depth, 1)
+        if kernel.contraction.has_runs:
+            emit.while_loop(b, lambda state: b.icmp_signed("<", state[0], emit.size(end)), part_of_run, [I64(0)])
+        else:
+            loop(b, 0, end, k_block, part)
         if blocks != 1:
             with b.if_then(b.icmp_signed("<", b.add(t, I64(1)), emit.size(blocks))):
                 merge_block(b, kernel, sums, t)
@@ -157,4 +177,5 @@ def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Siz
     contraction, plan = kernel.contraction, kernel.plan
     if plan.right is RightLayout.PREPACKED:
         return emit.plus(b, packed_start(b, kernel, panel), emit.times(b, k_start, panel.vectors * plan.lanes))
-    return emit.plus(b, emit.times(b, k_start, contraction.b_k), emit.times(b, panel.column, contraction.b_column))
+    start = kernel.along(b, k_start, contraction.b_k, contraction.b_run)
+    return emit.plus(b, start, emit.times(b, panel.column, contraction.b_column))

@@ -50,12 +50,13 @@ def transpose(b: Builder, rows: Sequence[Value]) -> list[Value]:
 
 
 def pack_right_panel(b: Builder, kernel: Kernel, panel: Panel, packed: Value, k_start: Size, depth: Size) -> None:
-    """Write rows k_start to k_start + depth of a panel of B to `packed`, which has room for depth rounded up to lanes.
+    """Write rows k_start to k_start + depth of a panel of B, of one run, to `packed`, which has room for depth rounded up to lanes.
 
     Columns past the end hold numbers of no meaning.
     """
     contraction = kernel.contraction
-    place = emit.plus(b, emit.times(b, k_start, contraction.b_k), emit.times(b, panel.column, contraction.b_column))
+    start = kernel.along(b, k_start, contraction.b_k, contraction.b_run)
+    place = emit.plus(b, start, emit.times(b, panel.column, contraction.b_column))
     source = at(b, kernel.right, place, contraction.element)
     if kernel.plan.right is RightLayout.COPIED:
         _copy_panel(b, kernel, panel, source, packed, depth)

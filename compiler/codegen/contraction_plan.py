@@ -17,6 +17,7 @@ class Contraction:
     B(k, j) at right[k * b_k + j * b_column], C(i, j) at c[i * c_row + j]. Strides may be 0 (broadcast); a stride along an axis of static
     size 0 or 1 is not used. element: F32, F64 or I64 (which wraps).
     prepacked: `right` points to what `contraction.emit_pack_right` made of B for the same sizes.
+    run: above 0, the steps of k are in runs of so many: from one run to the next A and B move by a_run and b_run, within it by a_k and b_k.
     """
 
     element: ElementType
@@ -29,6 +30,13 @@ class Contraction:
     b_column: Size
     c_row: Size
     prepacked: bool = False
+    run: Size = 0
+    a_run: Size = 0
+    b_run: Size = 0
+
+    @property
+    def has_runs(self) -> bool:
+        return not (isinstance(self.run, int) and self.run == 0)
 
     def normalised(self) -> Contraction:
         """The same product with the strides of axes of one element, which don't matter, made those that cost least."""
@@ -36,7 +44,9 @@ class Contraction:
         if changed.m == 1:
             changed = replace(changed, a_row=0, c_row=0)
         if changed.k in (0, 1):
-            changed = replace(changed, a_k=0, b_k=1)
+            changed = replace(changed, a_k=0, b_k=1, run=0, a_run=0, b_run=0)
+        if isinstance(changed.run, int) and isinstance(changed.k, int) and changed.run >= changed.k:
+            changed = replace(changed, run=0, a_run=0, b_run=0)
         if changed.n == 1:
             changed = replace(changed, b_column=1)
         return changed
@@ -154,6 +164,7 @@ def _left_is_far_apart(contraction: Contraction) -> bool:
     stride, m, n = contraction.a_k, contraction.m, contraction.n
     return (
         contraction.element in (F32,)
+        and not contraction.has_runs
         and contraction.a_row == 1
         and isinstance(stride, int)
         and stride * element_bytes(contraction.element) >= LONG_STRIDE_BYTES

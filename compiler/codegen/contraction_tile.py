@@ -56,6 +56,15 @@ class Kernel:
     batch: tuple[Value, ...] = ()
     captured: tuple[Value, ...] = ()
 
+    def along(self, b: Builder, k: Size, step: Size, run: Size) -> Size:
+        """How far step k of an operand lies from its first, given how far steps and runs are apart."""
+        shape = self.contraction
+        if not shape.has_runs or (isinstance(k, int) and k == 0):
+            return emit.times(b, k, step)
+        length = emit.size(emit.most(b, shape.run, 1))
+        whole = b.udiv(emit.size(k), length)
+        return emit.plus(b, emit.times(b, whole, run), emit.times(b, b.sub(emit.size(k), b.mul(whole, length)), step))
+
     @property
     def vector(self) -> Any:
         return vector_of(self.contraction.element, self.plan.lanes)
@@ -98,7 +107,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps k_start to k_start + depth of a panel's product.
+    """Steps k_start to k_start + depth of a panel's product, within one run.
 
     right: the panel's row k_start. left: A's packed tiles, where A is packed. first: whether sums begin at +0.0, None for always; else
     they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time); else they go to `sums`.
@@ -153,12 +162,12 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
     plan, contraction = kernel.plan, kernel.contraction
     element, lanes, vectors = contraction.element, plan.lanes, panel.vectors
     if stage.left is not None:
-        left = _packed_rows(b, kernel, stage.left, i)
         row_stride, k_stride = 1, plan.rows
+        left = at(b, _packed_rows(b, kernel, stage.left, i), emit.times(b, stage.k_start, k_stride), element)
     else:
-        left = at(b, kernel.a, emit.times(b, i, contraction.a_row), element)
         row_stride, k_stride = contraction.a_row, contraction.a_k
-    left = at(b, left, emit.times(b, stage.k_start, k_stride), element)
+        left = at(b, kernel.a, emit.times(b, i, contraction.a_row), element)
+        left = at(b, left, kernel.along(b, stage.k_start, k_stride, contraction.a_run), element)
     left_rows = [emit.times(b, r, row_stride) for r in range(rows)]
     right_stride = vectors * lanes if plan.reads_panels else contraction.b_k
     right_masks = [None] * vectors if plan.reads_panels else masks

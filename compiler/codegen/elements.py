@@ -50,6 +50,8 @@ class Dropped:
 
 
 def emit_dropout(b: Builder, x: Value, dropped: Dropped) -> Value:
+    if isinstance(dropped.kept.type, ir.VectorType) and not isinstance(x.type, ir.VectorType):  # of one number at every place
+        x = emit.like(b, x, emit.vector_of(x.type, dropped.kept.type.count))
     scaled = b.fmul(x, dropped.scale if dropped.scale.type == x.type else emit.like(b, dropped.scale, x.type))
     masked = b.select(dropped.kept, scaled, emit.constant(0.0, x.type))
     return b.select(emit.like(b, dropped.active, _condition_type(x)), masked, x)

@@ -42,7 +42,7 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E0310", "element types that differ",
      "Tensors of different element types don't mix: convert one with `f32(x)`, `f64(x)` or `int(x)`."),
     ("E0311", "an unknown argument name",
-     "The function has no parameter, the record no field of this name."),
+     "The function has no parameter, the record no field, the model no dim of this name."),
     ("E0312", "statements that are never reached",
      "A warning: every way through the statements before this one ends with `return`."),
     ("E0313", "a line without effect",
@@ -70,7 +70,7 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "To open an axis into a group, the sizes of its factors must follow from the axis or be given: `h=8`."),
     # E05xx: dim arithmetic
     ("E0501", "a division with a remainder",
-     "Sizes divide exactly or not at all."),
+     "With `/` sizes divide exactly or not at all; `//` rounds down, but divides by nothing that is 0."),
     ("E0502", "something that is no dim",
      "A dim is a whole number, computed from numbers and other dims with `+`, `-`, `*` and exact `/`, and known when the program is"
      " compiled. Its name begins with an upper-case letter."),
@@ -116,8 +116,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E2301", "a size that the arguments don't say",
      "Each dim parameter and each axis of a signature must follow from the arguments of the call."),
     ("E2302", "a wrong number of parameters in brackets",
-     "A model takes exactly the parameters that it declares; a type parameter is a `model` or `data`; only a generic function requires"
-     " something."),
+     "A model takes the parameters that it declares, each once; those with a default may be left out; a type parameter is a `model` or"
+     " `data`; only a generic function requires something."),
     ("E2303", "a type that no argument says",
      "Each type parameter of a generic function must follow from the arguments of the call."),
     ("E2304", "two arguments that disagree about a type",

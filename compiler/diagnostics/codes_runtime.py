@@ -33,6 +33,8 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
      "The largest logit of a row is NaN or infinite, so nothing can be drawn by them."),
     ("R1109", "a number that training can't use",
      "A rate, a constant of an optimiser or the limit of a norm is out of its range, or NaN. Nothing was changed."),
+    ("R1110", "windows that don't fit",
+     "A window is at most as long as its axis with the padding, and windows are at least one place apart."),
     # R12xx: data files
     ("R1201", "a data file that isn't found",
      "Data files are looked for beside the program, then in the working directory."),

@@ -31,6 +31,7 @@ from shapescript.compiler.ops.checks import FAILURES
 from shapescript.compiler.ops.windows import misfit
 
 Bytes = npt.NDArray[np.uint8]
+OF_LABELS = ("cross_entropy", "nll", "accuracy")  # what takes an index and calls it a label
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,10 @@ def label_out_of_range(op: Op, index: int, value: int, classes: int) -> Executio
 
 def index_out_of_range(op: Op, position: int, value: int, size: int) -> ExecutionError:
     axis = op.operands[0].type.axes[op.attributes.get("position", 0)]  # type: ignore[union-attr]
-    range_ = f"so indices go from 0 to {size - 1}" if size else "so there is no index into it"
-    text = f"index {value} at position {position}: {op.attributes.get('called', op.name)}'s axis {axis} has {size} elements, {range_}"
+    called = op.attributes.get("called", op.name)
+    one, several = ("label", "labels") if called in OF_LABELS else ("index", "indices")
+    range_ = f"so {several} go from 0 to {size - 1}" if size else f"so there is no {one} into it"
+    text = f"{one} {value} at position {position}: {called}'s axis {axis} has {size} elements, {range_}"
     return ExecutionError("R1101", text, op.span)
 
 

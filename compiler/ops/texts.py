@@ -51,7 +51,7 @@ def _infer_order_size(op: Op) -> tuple[Type, ...]:
 register(OpEntry("load_text", _infer_load_text, NoDerivative.ZERO, Host("load_text"), ordered=True))
 # dataset_part(data, start, stop) {dataset}: the examples start to stop - 1 as a dataset, whose rows symbol gets its size here. R1107.
 register(OpEntry("dataset_part", _infer_dataset_part, NoDerivative.ZERO, Host("dataset_part"), ordered=True))
-# sample_order(data, count, k, seed): the rows that numerics/sampling.py draws, by index. R1102 for a count below 0 and a dataset of nothing.
+# sample_order(data, count, k, seed): the rows that numerics/sampling.py draws, by index. R1102 for a count below 0, or of no rows.
 register(OpEntry("sample_order", _infer_sample, NoDerivative.ZERO, Kernel("sample_order"), ordered=True))
 # order_part(order, start, stop): its places start to stop - 1. R1107.
 register(OpEntry("order_part", _infer_order_part, NoDerivative.ZERO, Kernel("order_part"), ordered=True))

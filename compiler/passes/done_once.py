@@ -98,12 +98,12 @@ class _Splitting:
             self.refuse_what_cannot_come_out(op, [value for _, _, out in parts for value in out])
         if op.name == "for_range":
             return self.loop(op, *parts[0])
-        kept = KeptByBranches([out for _, _, out in parts])
+        kept = KeptByBranches(op, [out for _, _, out in parts])
         regions = []
         for branch, (region, (_, again, out)) in enumerate(zip(op.regions, parts, strict=True)):
             names = {value: kept.result(branch, value) for value in out}
             regions.append(Block((), tuple(self.renamed(again, names)), renamed_values(region.yields, names)))
-        return [kept.forward(op, [first for first, _, _ in parts])], rebuilt(op, op.operands, regions, op.results), kept.results
+        return [kept.forward([first for first, _, _ in parts])], rebuilt(op, op.operands, regions, op.results), kept.results
 
     def loop(self, op: Op, first: list[Op], again: list[Op], out: list[Value]) -> tuple[Sequence[Op], Op, Sequence[Value]]:
         (body,) = op.regions

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.ops.table import Scalar, entry
+from shapescript.compiler.ops.table import Scalar, View, entry
 
 Map = tuple[int, ...]  # for each axis of a value its place in the space
 
@@ -79,6 +79,14 @@ class Accesses:
         counts = [self.free_ops.get(operand) if result_type(operand).axes else 0 for operand in op.operands]
         known = [count for count in counts if count is not None]
         return sum(known) + (not is_place) if len(known) == len(counts) else None
+
+    def stored(self, value: Value) -> Value:
+        """The value whose elements a view of it, or of a part of it, shows."""
+        op = self.definitions.get(value)
+        while op is not None and isinstance(entry(op.name).lowering, View):
+            value = op.operands[0]
+            op = self.definitions.get(value)
+        return value
 
     def through(self, value: Value, map_: Map) -> Access:
         """The value behind broadcasts and transposes, and where its axes are in the space."""

@@ -71,7 +71,7 @@ class Schedule:
     def _to_come_before(self, op: Op) -> set[Group]:
         """What must not come behind the operation for reasons beside its operands: those that still read what it overwrites, else that is
         copied; and the check of a slice, else another error might come before that one's."""
-        readers = {group for place in overwritten(op) for group in self.users.get(op.operands[place], ())}
+        readers = {group for place in overwritten(op) for group in self.users.get(self.accesses.stored(op.operands[place]), ())}
         return readers | ({self.last_check} if self.last_check and op.name in CHECKED else set())
 
     def _add_elementwise(self, op: Op) -> None:
@@ -123,7 +123,7 @@ class Schedule:
         window = self.groups[start + 1 : end]
         self._reorder(start, [*(g for g in window if g not in after), group, *(g for g in window if g in after), *self.groups[end + 1 :]])
         del self.position[other]
-        for value in _read_by(other):
+        for value in self._read_by(other):
             self.users[value].discard(other)
         has_contraction = group.contraction is not None
         group.ops = [*group.ops[:has_contraction], *other.ops, *group.ops[has_contraction:]]
@@ -164,7 +164,7 @@ class Schedule:
 
     def _register(self, ops: Sequence[Op], reads: Iterable[Access], group: Group) -> None:
         self.maker.update((result, group) for op in ops for result in op.results)
-        for value in _read_by(group):
+        for value in self._read_by(group):
             self.users.setdefault(value, set()).add(group)
         for access in reads:
             readers = self.readers.setdefault(access, [])
@@ -190,12 +190,10 @@ class Schedule:
         scheduled = {group for group in groups if group in self.position}
         return sorted(scheduled, key=lambda group: -self.position[group])
 
-
-def _read_by(group: Group) -> Iterator[Value]:
-    """The values with storage that the group reads where they lie."""
-    yield from (access.source for access in group.reads)
-    for op in group.ops:
-        if not is_elementwise(op):
-            yield from op.operands
-            for region in op.regions:
-                yield from free_values(region)
+    def _read_by(self, group: Group) -> Iterator[Value]:
+        """The values whose elements the group reads where they lie."""
+        yield from (self.accesses.stored(access.source) for access in group.reads)
+        for op in group.ops:
+            if not is_elementwise(op):
+                inside = (value for region in op.regions for value in free_values(region))
+                yield from map(self.accesses.stored, (*op.operands, *inside))

@@ -7,7 +7,7 @@ So the two ways are compared: passes over memory first, then bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ops.build import result_type
@@ -25,7 +25,7 @@ def sink(groups: Sequence[Group], uses: Uses) -> None:
         if group.space is None:
             continue
         for target in sorted(_targets(group, uses), key=lambda other: position[other]):
-            members = _only_for(group, target, uses)
+            members = _only_for(group, target, uses, position)
             fits = members and len(members) + len(target.ops) <= MOST_MEMBERS
             if fits and _late(members, group, target, uses) < _early(members, group, uses):
                 _move(members, group, target, uses)
@@ -41,20 +41,24 @@ def _targets(group: Group, uses: Uses) -> set[Group]:
     return found
 
 
-def _only_for(group: Group, target: Group, uses: Uses) -> list[Op]:
-    """The group's operations whose results serve the target alone, each at its own point."""
+def _only_for(group: Group, target: Group, uses: Uses, position: Mapping[Group, int]) -> list[Op]:
+    """The group's operations whose results serve the target alone, each at its own point, and that read nothing of what is overwritten
+    before the target has its turn: it would have to be copied."""
     found: list[Op] = []
     for op in reversed(group.ops):
         readers = uses.readers.get(op.result, set())
         serves = readers and all(reader is not None and (reader[0] is target or reader[1] in found) for reader in readers)
-        if serves and op is not group.contraction and _at_points(op.result, target, uses.accesses) and not _reads_what_goes(op, uses):
-            found.append(op)
+        if serves and op is not group.contraction and _at_points(op.result, target, uses.accesses):
+            found += [op] if all(position[target] <= position[writer] for writer in _writers(op, uses)) else []
     return found[::-1]
 
 
-def _reads_what_goes(op: Op, uses: Uses) -> bool:
-    """Whether the operation reads what may be overwritten before the target has its turn: it would have to be copied."""
-    return any(access.source in uses.overwritten for access in point_reads(op, uses.accesses))
+def _writers(op: Op, uses: Uses) -> Iterator[Group]:
+    """What overwrites something that the operation reads."""
+    for access in point_reads(op, uses.accesses):
+        writer = uses.overwritten.get(uses.accesses.stored(access.source))
+        if writer is not None:
+            yield writer
 
 
 def _at_points(value: Value, target: Group, accesses: Accesses) -> bool:

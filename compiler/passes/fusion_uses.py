@@ -16,11 +16,11 @@ Reader = tuple[Group, Op] | None  # None: the block yields it
 
 @dataclass
 class Uses:
-    """For each value of a block its live readers; and the values that something in the block overwrites."""
+    """For each value of a block its live readers; and for the values that something in the block overwrites, what does so first."""
 
     accesses: Accesses
     readers: dict[Value, set[Reader]] = field(default_factory=dict)
-    overwritten: set[Value] = field(default_factory=set)
+    overwritten: dict[Value, Group] = field(default_factory=dict)
 
     def is_live(self, op: Op) -> bool:
         return entry(op.name).ordered or any(self.readers.get(result) for result in op.results)
@@ -52,7 +52,11 @@ class Uses:
 
 
 def find_uses(groups: Sequence[Group], yields: Iterable[Value], accesses: Accesses) -> Uses:
-    uses = Uses(accesses, overwritten={op.operands[place] for group in groups for op in group.ops for place in overwritten(op)})
+    uses = Uses(accesses)
+    for group in groups:
+        for op in group.ops:
+            for place in overwritten(op):
+                uses.overwritten.setdefault(accesses.stored(op.operands[place]), group)
     for value in yields:
         uses.readers.setdefault(value, set()).add(None)
     for group in reversed(groups):

@@ -6,7 +6,7 @@ numbers of these; and a broadcast, reshape or transpose of anything. Everything 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, Span
 from shapescript.compiler.ir.nodes import Block, Op, Value, free_values, walk_ops
@@ -22,16 +22,18 @@ Read = Callable[[Builder, Value], Value]
 
 FROM_NOTHING = ("constant", "size", "iota")
 PLACES_ONLY = ("broadcast", "reshape", "transpose", "stop_gradient")
+PARTS_ONLY = (*PARTS, "slice")
 MOST_AGAIN = 16  # operations done again for one value
 
 
 class Recall:
     """For a forward block with these parameters and operations, those that later blocks read included; `there` are values of it that need
-    not be kept, since the backward block has them under the names given."""
+    not be kept, since the backward block has them under the names given. `passing` are values of blocks around it, which will have to be
+    kept themselves."""
 
-    def __init__(self, parameters: Sequence[Value], ops: Sequence[Op], there: Mapping[Value, Value]) -> None:
+    def __init__(self, parameters: Sequence[Value], ops: Sequence[Op], there: Mapping[Value, Value], passing: Set[Value]) -> None:
         self.inside = {*parameters, *(result for op in ops for result in op.results)}
-        self.there = there
+        self.there, self._passing = there, passing
         self.parts: list[Op] = []  # more operations of the forward block: the tensors of a model that is kept
         self._again: dict[Value, Op] = {}
         self._leaves: dict[Value, list[Value]] = {}
@@ -47,6 +49,8 @@ class Recall:
         steps = 1 + sum(self._steps.get(operand, 0) for operand in own)
         if steps > MOST_AGAIN or not (op.name in PLACES_ONLY or (is_free and _costs_little(op))):
             return
+        if op.name in PARTS_ONLY and op.operands[0] not in self.inside and op.operands[0] in self._passing:
+            return  # the whole would be kept for the part
         self._again[op.result], self._steps[op.result] = op, steps
         if is_free:
             self._free.add(op.result)
@@ -85,7 +89,8 @@ class Recall:
         return self._leaves[model]
 
     def rewritten(self, ops: Sequence[Op], yields: Sequence[Value], read: Read, builder: Builder) -> tuple[Value, ...]:
-        """Add the operations to the builder, each behind what it reads of the forward block; gives the yields. `read` makes a kept value."""
+        """Put the operations into the builder, each behind what it reads of the forward block; gives the yields. `read` makes what was
+        kept."""
         names = dict(self.there)
 
         def have(value: Value) -> None:
@@ -117,7 +122,7 @@ class Recall:
 
 def _costs_little(op: Op) -> bool:
     is_number = isinstance(op.result.type, TensorType) and not op.result.type.axes
-    return op.name in (*FROM_NOTHING, *PARTS, "slice") or (is_number and isinstance(entry(op.name).lowering, Scalar))
+    return op.name in (*FROM_NOTHING, *PARTS_ONLY) or (is_number and isinstance(entry(op.name).lowering, Scalar))
 
 
 def used_by(op: Op) -> Iterator[Value]:
@@ -147,5 +152,5 @@ def refuse_sizes_of_one_turn(forward: Collection[Block], backward: Sequence[Op],
         parts = (*op.attributes.values(), *(value.type for value in (*op.operands, *op.results)))
         symbol = next((symbol for part in parts for symbol in symbols_in(part) if symbol in bound), None)
         if symbol is not None:
-            message = f"the gradient through {what} needs a tensor with an axis of {symbol} elements, which only a run decides, inside of it"
+            message = f"the gradient through {what} needs a tensor with an axis of {symbol}, a size that a run decides inside of it"
             raise CompileError(Diagnostic("E0804", message, op.span or span, help="take slices whose length is known before"))

@@ -7,15 +7,17 @@ the regions comes out of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
-from shapescript.compiler.ir.nodes import Op, Value
+from shapescript.compiler.ir.nodes import Block, Op, Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import sorted_leaves
 from shapescript.compiler.ops.table import Control, NoDerivative, entry
 from shapescript.compiler.passes.activity import PARTS, Activity
-from shapescript.compiler.passes.adjoints import Adjoints
+from shapescript.compiler.passes.adjoints import Adjoints, defined_by
+from shapescript.compiler.passes.cuts import Cuts
 from shapescript.compiler.passes.reverse_branches import reverse_if
 from shapescript.compiler.passes.reverse_checkpoints import reverse_checkpoint
 from shapescript.compiler.passes.reverse_loops import reverse_range
@@ -26,6 +28,15 @@ class Reverse:
 
     def __init__(self, activity: Activity, wrt: Value, turns: Mapping[Op, Size]) -> None:
         self.activity, self.wrt, self.turns = activity, wrt, dict(turns)
+        self.passing: set[Value] = set()  # what is defined in the regions around the place that is reached
+        self.cuts = Cuts()
+
+    @contextmanager
+    def passing_by(self, region: Block) -> Iterator[None]:
+        inside = defined_by(region)
+        self.passing |= inside
+        yield
+        self.passing -= inside
 
     def run(self, ops: Sequence[Op], adjoints: Adjoints) -> list[Op]:
         """Propagate adjoints through the operations of a block; gives these, with what is read of them later as further results."""
@@ -65,13 +76,15 @@ class Reverse:
         gradients = [adjoints.get(result) for result in op.results]
         if all(gradient is None for gradient in gradients):
             return
-        if op.name == "slice" and gradients[0] is not None:
-            if adjoints.add_at(op.operands[0], gradients[0], op.operands[1], op.attributes["position"]):
-                return
-        for operand, contribution in zip(op.operands, rule(adjoints.builder, op, gradients), strict=True):
+        if op.name == "slice" and adjoints.add_at(op.operands[0], gradients[0], op.operands[1], op.attributes["position"]):
+            return
+        contributions = self.cuts.behind(adjoints.builder, op, gradients, rule(adjoints.builder, op, gradients))
+        for operand, contribution in zip(op.operands, contributions, strict=True):
             if contribution is None and self.activity.varies(operand):
                 raise self._no_derivative(op)
+            before = adjoints.get(operand)
             adjoints.add(operand, contribution)
+            self.cuts.joined(adjoints.builder, before, contribution, adjoints.get(operand))
 
     def _no_derivative(self, op: Op) -> CompileError:
         message = f"{op.name} can't be differentiated, but the gradient by {called(self.wrt)} flows through it"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shapescript.compiler.ir.nodes import Block, Op, Value
+from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.passes.activity import Place, paths
 from shapescript.compiler.passes.adjoints import Adjoints, defined_by
@@ -27,19 +27,20 @@ def reverse_if(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
     insides: list[Adjoints] = []
     for region in op.regions:
         inside = enter(op, region, adjoints)
-        forwards.append(reverse.run(region.ops, inside))
+        with reverse.passing_by(region):
+            forwards.append(reverse.run(region.ops, inside))
         insides.append(inside)
     places = list(dict.fromkeys(place for inside in insides for place in inside.changed()))
     if not places:
         return (op,)
     backwards = [leave(inside, places) for inside in insides]
-    recalls = [Recall((), forward, {}) for forward in forwards]
-    kept = KeptByBranches([recall.needed(block.ops, block.yields) for recall, block in zip(recalls, backwards, strict=True)])
+    recalls = [Recall((), forward, {}, reverse.passing) for forward in forwards]
+    kept = KeptByBranches(op, [recall.needed(block.ops, block.yields) for recall, block in zip(recalls, backwards, strict=True)])
     regions = [_recalling(recall, block, kept, branch) for branch, (recall, block) in enumerate(zip(recalls, backwards, strict=True))]
     refuse_sizes_of_one_turn(op.regions, [inner for region in regions for inner in region.ops], op.span, "this `if`")
     results = adjoints.builder.emit("if", op.operands[0], regions=regions)
     adjoints.of.update(zip(places, results, strict=True))
-    return (kept.forward(op, [[*forward, *recall.parts] for forward, recall in zip(forwards, recalls, strict=True)]),)
+    return (kept.forward([[*forward, *recall.parts] for forward, recall in zip(forwards, recalls, strict=True)]),)
 
 
 def enter(op: Op, region: Block, adjoints: Adjoints) -> Adjoints:

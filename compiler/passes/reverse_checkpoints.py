@@ -22,7 +22,8 @@ def reverse_checkpoint(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence
     (region,) = op.regions
     split = split_done_once(region, reverse.turns)
     inside = enter(op, split.again, adjoints)
-    again = reverse.run(split.again.ops, inside)
+    with reverse.passing_by(split.again):
+        again = reverse.run(split.again.ops, inside)
     places = list(inside.changed())
     if not places:
         return (op,)

@@ -30,7 +30,8 @@ def reverse_range(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
     back = _Back(op, adjoints)
     if not back.anything_arrives():
         return (op,)
-    forward = reverse.run(body.ops, back.inside)
+    with reverse.passing_by(body):
+        forward = reverse.run(body.ops, back.inside)
     loop = back.loop(turns)
     if loop is None:
         return (op,)
@@ -38,7 +39,7 @@ def reverse_range(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
     (block,) = loop.regions
     builder = Builder(op.span)
     turn = builder.op("sub", back.last_turn, block.parameters[0])
-    recall = Recall(body.parameters, forward, {body.parameters[0]: builder.op("add", turn, op.operands[0])})
+    recall = Recall(body.parameters, forward, {body.parameters[0]: builder.op("add", turn, op.operands[0])}, reverse.passing)
     needed = recall.needed(block.ops, block.yields)
     tapes = Tapes(op, [*forward, *recall.parts], needed, turns)
     yields = recall.rewritten(block.ops, block.yields, lambda b, value: tapes.read(b, value, turn), builder)
@@ -61,6 +62,10 @@ class _Strand:
     result: Value
 
 
+def _accumulator(place: Place) -> Value:
+    return Value(place_type(place), place[0].hint)
+
+
 class _Back:
     """The loop that goes back. `carried` are the results of the forward loop that have adjoints, by number and path, with what such an
     adjoint is called in a turn."""
@@ -69,7 +74,7 @@ class _Back:
         self.op, self.adjoints, self.activity = op, adjoints, adjoints.activity
         (self.body,) = op.regions
         self.operands, self.parameters = op.operands[2:], self.body.parameters[1:]
-        self.inside = Adjoints(Builder(op.span), self.activity, defined_by(self.body), lambda place: Value(place_type(place), place[0].hint))
+        self.inside = Adjoints(Builder(op.span), self.activity, defined_by(self.body), _accumulator)
         self.carried = {key: Value(place_type((op.results[key[0]], key[1])), op.results[key[0]].hint) for key in self._active()}
         for (number, path), value in self.carried.items():
             self.inside.add(self.body.yields[number], value, path)

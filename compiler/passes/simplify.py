@@ -18,7 +18,7 @@ from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import Builder, rebuilt
 from shapescript.compiler.ops.storage import LOOPS, is_stored
 from shapescript.compiler.ops.table import Control, entry
-from shapescript.compiler.passes import model_rules, place_rules, reshape_rules, rules, window_rules
+from shapescript.compiler.passes import model_rules, nested_place_rules, place_rules, reshape_rules, rules, window_rules
 from shapescript.compiler.passes.dead import drop_dead
 from shapescript.compiler.passes.fold import known
 from shapescript.compiler.passes.single_use import rewrite_single_uses
@@ -28,12 +28,15 @@ MOST_WALKS = 10
 MOST_REWRITES = 30  # of what one operation became: far beyond what the rules need, and an end if two of them undid each other
 FREE_WHEN_FUSED = ("broadcast", "iota")
 NEVER_SHARED = ("reserve",)
+ALL_RULES = tuple(
+    rule for file in (rules, model_rules, reshape_rules, place_rules, nested_place_rules, window_rules) for rule in file.RULES
+)
 
 
 def simplify(function: Function) -> Function:
     body = function.body
     for _ in range(MOST_WALKS):
-        walk = _Walk((*rules.RULES, *model_rules.RULES, *reshape_rules.RULES, *place_rules.RULES, *window_rules.RULES))
+        walk = _Walk(ALL_RULES)
         body, rewritten = rewrite_single_uses(drop_dead(walk.block(body)))
         if not walk.changed and not rewritten:
             break

@@ -1,7 +1,7 @@
 """How often a loop over a range goes round, as the size of an axis along which the gradient keeps what it needs of each turn.
 
-That is stop - start where both are sizes and the difference can't be below 0. Else it is a size of its own, bound to max(0, stop - start) as
-far outside as the two are known: by `bind_size`, in front of the operation of that block in which the loop stands.
+That is stop - start where both are sizes and the difference can't be below 0. Else it is a size of its own, bound to max(0, stop - start)
+as far outside as the two are known: by `bind_size`, in front of the operation of that block in which the loop stands.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ MOST_DEPTH = 3
 
 HEAD = """
 fn bent(x: f64[b], w: f64[b]) -> f64[b]:
-    return sin(x * w) + tanh(x + w * w)
+    return 0.4 * sin(x * w) + 0.3 * tanh(x + w * w)
 
 fn loss(x: f64[n b], w: f64[b], m: f64[b b], k: int) -> f64[]:
     mut p = w
@@ -123,7 +123,7 @@ class _Writer:
 
 
 def _bent(x: Any, w: Any) -> Any:
-    return torch.sin(x * w) + torch.tanh(x + w * w)
+    return 0.4 * torch.sin(x * w) + 0.3 * torch.tanh(x + w * w)
 
 
 def _put(whole: Any, part: Any, place: int) -> Any:

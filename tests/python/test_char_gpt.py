@@ -16,6 +16,7 @@ from shapescript.cli import main as command_line
 
 TEXT = "".join(f"{n} times {m} is {n * m},\nand {m} times {n} is the same.\n" for n in range(1, 30) for m in range(2, 12))
 SMALL = {"Context": 12, "Width": 16, "Heads": 2, "Depth": 2, "Samples": 2, "Length": 20, "Vocabulary": len(set(TEXT))}
+STEPS = 100
 
 
 def loaded(engine: Any = "native") -> Any:
@@ -72,9 +73,9 @@ def test_losses_are_those_of_pytorch() -> None:
     optimiser = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
     held_out, sink = data.take(30), shapescript.MemorySink()
     expected = []
-    for step, batch in enumerate(data.sample(12 * 200, 0).batches(12)):
+    for step, batch in enumerate(data.sample(12 * STEPS, 0).batches(12)):
         for group in optimiser.param_groups:
-            group["lr"] = rate(step, 200)
+            group["lr"] = rate(step, STEPS)
         loss = twin.loss(torch.tensor(batch.ids))
         optimiser.zero_grad()
         loss.backward()
@@ -82,10 +83,10 @@ def test_losses_are_those_of_pytorch() -> None:
         optimiser.step()
         expected.append(loss.item())
     assert program.loss(program.Gpt(seed=1337), next(iter(data.sample(12, 0).batches(12)))) == pytest.approx(expected[0], abs=1e-6)
-    program.train(m, data, held_out, 200, sink)
-    assert [record.step for record in sink.records] == [100, 200]
-    assert [record.loss for record in sink.records] == pytest.approx([expected[99], expected[199]], abs=1e-4)
-    assert expected[199] < 0.8 * expected[0]
+    program.train(m, data, held_out, STEPS, sink)
+    (record,) = sink.records
+    assert record.step == STEPS and record.loss == pytest.approx(expected[-1], abs=1e-4)
+    assert expected[-1] < 0.9 * expected[0]
 
 
 def test_both_engines_give_the_same_bytes() -> None:

@@ -55,10 +55,28 @@ fn masked_gradient(x: [b n], mask: bool[b n], weight: [b n]) -> [b n]:
     l, g = value_and_grad(masked_rows(x, mask, weight), wrt=x)
     return g
 
-fn cut(x: [b]) -> ([b], [b]):
+fn cut(x: [b]) -> ([b], [b], [b]):
     l, g = value_and_grad(sum(where(x > 0.0, sqrt(x), 0.0), over=b), wrt=x)
     l2, g2 = value_and_grad(sum(masked_fill(log(x), x <= 0.0, -1.0), over=b), wrt=x)
+    l3, g3 = value_and_grad(sum(where(x > 0.0, x * log(x), 0.0), over=b), wrt=x)
+    return g, g2, g3
+
+fn cut_rows(x: [b n], bias: [n], weight: [b]) -> ([b n], [n]):
+    l, g = value_and_grad(rows_that_count(x, bias, weight), wrt=x)
+    l2, g2 = value_and_grad(rows_that_count(x, bias, weight), wrt=bias)
     return g, g2
+
+fn rows_that_count(x: [b n], bias: [n], weight: [b]) -> []:
+    means = mean(rearrange(log(rearrange(x: b n -> n b)) : n b -> b n) / bias, over=n)
+    return sum(where(weight > 0.0, means * weight, 0.0), over=b)
+
+fn used_twice(x: [b]) -> []:
+    y = sqrt(x)
+    return sum(where(x > 1.0, y, 0.0) + y * 0.5, over=b)
+
+fn also_used(x: [b]) -> [b]:
+    l, g = value_and_grad(used_twice(x), wrt=x)
+    return g
 
 fn by_slope(x: [b], slope: []) -> []:
     l, g = value_and_grad(sum(elu(x, slope) + leaky_relu(x, slope), over=b), wrt=slope)
@@ -127,9 +145,9 @@ def test_quotients_are_pythons(program: Any) -> None:
 
 @pytest.mark.parametrize(("x", "y"), [(5, 0), (-(2**63), -1)])
 def test_a_quotient_that_does_not_exist_is_an_error(program: Any, x: int, y: int) -> None:
-    with pytest.raises(shapescript.ExecutionError, match="R1106"):
+    with pytest.raises(shapescript.ShapeScriptError, match="R1106"):
         program.quotients(np.array([1, x]), np.array([1, y]))
-    with pytest.raises(shapescript.ExecutionError, match="R1106"):
+    with pytest.raises(shapescript.ShapeScriptError, match="R1106"):
         program.quotient(x, y)
     empty = np.zeros(0, np.int64)
     assert [part.tolist() for part in program.quotients(empty, empty)] == [[], []]
@@ -138,11 +156,11 @@ def test_a_quotient_that_does_not_exist_is_an_error(program: Any, x: int, y: int
 def test_a_variance_divides_by_the_count_less_the_correction(program: Any) -> None:
     x = f32(1, 2, 4, 9).reshape(1, 4)
     for correction in (0, 1, 3):
-        assert program.estimate(x, correction).tolist() == [38 / (4 - correction)]
+        assert program.estimate(x, correction).tolist() == [np.float32(38 / (4 - correction))]
     for correction in (4, 5):
-        with pytest.raises(shapescript.ExecutionError, match="R1103: variance of too few elements"):
+        with pytest.raises(shapescript.ShapeScriptError, match="R1103: variance of too few elements"):
             program.estimate(x, correction)
-    with pytest.raises(shapescript.ExecutionError, match="R1103"):
+    with pytest.raises(shapescript.ShapeScriptError, match="R1103"):
         program.estimate(np.zeros((2, 0), np.float32), 0)
 
 
@@ -162,9 +180,22 @@ def test_a_masked_row_gives_no_gradient(program: Any) -> None:
 
 
 def test_a_mask_cuts_gradients(program: Any) -> None:
-    roots, logarithms = program.cut(f32(4.0, 0.0, -1.0))
+    """What isn't chosen may have an infinite slope, or be NaN."""
+    roots, logarithms, entropies = program.cut(f32(4.0, 0.0, -1.0))
     assert roots.tolist() == [0.25, 0.0, 0.0]
     assert logarithms.tolist() == [0.25, 0.0, 0.0]
+    assert entropies.tolist() == pytest.approx([1 + math.log(4), 0.0, 0.0], rel=1e-6)
+
+
+def test_a_mask_cuts_gradients_of_whole_rows(program: Any) -> None:
+    x = np.array([[1.0, 2.0], [0.0, -1.0]], np.float32)
+    by_x, by_bias = program.cut_rows(x, f32(1.0, 2.0), f32(3.0, 0.0))
+    np.testing.assert_allclose(by_x, [[1.5, 0.375], [0.0, 0.0]], rtol=1e-6)
+    np.testing.assert_allclose(by_bias, [0.0, -1.5 * math.log(2) / 4], rtol=1e-6)
+
+
+def test_what_is_used_unmasked_too_is_not_cut(program: Any) -> None:
+    assert program.also_used(f32(4.0, 0.0)).tolist() == [0.375, math.inf]
 
 
 def test_gradients_by_host_numbers_and_exponents(program: Any) -> None:

@@ -12,7 +12,13 @@ import torch
 from optimiser_samples import CASES, ENGINES, Case, assert_padding_is_zero, contents, fill, program
 
 import shapescript
+from shapescript.compiler.codegen.lower_optimisers import alike, runs
+from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.sizes import number
+from shapescript.compiler.ir.types import Element, Group, Member, ModelType, TensorType
+from shapescript.compiler.numerics.powers import power_of_step
 from shapescript.engines import EngineName
+from shapescript.runtime.arrays import Array
 
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 each_engine = pytest.mark.parametrize("engine", ENGINES)
@@ -72,6 +78,56 @@ def test_the_rate_may_change_from_update_to_update(tmp_path: Path) -> None:
             optimiser.step()
             both.step(m, state, g, 0.1 / (1 + turn))
         np.testing.assert_allclose(m.w, parameter.detach().numpy(), rtol=1e-12, atol=1e-13)
+
+
+# ---- by the formulas of exactness.md, to the bit
+
+
+def without_tiny(moment: Array) -> Array:
+    return np.where(np.abs(moment) < 2.0**-100, np.zeros_like(moment), moment)
+
+
+def by_definition(case: Case, tensors: dict[str, Array], g: Array, t: int, rate: float) -> None:
+    """One update of a tensor "p" and of what is remembered of it, each number made in f64 and rounded once."""
+    kind = tensors["p"].dtype.type
+    given = {"betas": (0.9, 0.999), "eps": 1e-8, "momentum": 0.0, "dampening": 0.0, "nesterov": False, "amsgrad": False}
+    given.update({"decay": 0.01 if case.kind == "AdamW" else 0.0, **case.options})
+    (beta1, beta2), momentum, decay = given["betas"], given["momentum"], given["decay"]
+    p = tensors["p"]
+    if case.kind != "AdamW":
+        g = g + p * kind(decay)
+    if case.kind == "Sgd" and not momentum:
+        tensors["p"] = p - g * kind(rate)
+    elif case.kind == "Sgd":
+        u = without_tiny(tensors["velocity"] * kind(momentum) + g * kind(1.0 if t == 1 else 1.0 - given["dampening"]))
+        direction = g + u * kind(momentum) if given["nesterov"] else u
+        tensors["p"], tensors["velocity"] = p - direction * kind(rate), u
+    else:
+        m = without_tiny((g - tensors["first"]) * kind(1 - beta1) + tensors["first"])
+        v = (g * g) * kind(1 - beta2) + tensors["second"] * kind(beta2)
+        tensors["first"], tensors["second"], under = m, v, v
+        if given["amsgrad"]:
+            tensors["largest"] = under = np.where(tensors["largest"] > v, tensors["largest"], v)
+        root = kind(1.0 / math.sqrt(1.0 - power_of_step(beta2, t)))
+        moved = (m / (np.sqrt(under) * root + kind(given["eps"]))) * kind(rate / (1.0 - power_of_step(beta1, t)))
+        tensors["p"] = (p * kind(1.0 - rate * decay) if case.kind == "AdamW" else p) - moved
+
+
+@each_engine
+@each_case
+def test_updates_are_their_formulas(tmp_path: Path, case: Case, engine: EngineName) -> None:
+    both = program(tmp_path, "    w: [37] = normal(0, 1)\n    x: f64[21] = normal(0, 1)", case, engine)
+    m, g, rng = both.M(seed=1), both.M(seed=1), np.random.default_rng(8)
+    state = case.ours(m)
+    expected = {leaf: {"p": np.array(m[leaf]), **{slot: np.zeros_like(m[leaf]) for slot in state.slot_names}} for leaf in "wx"}
+    for t in (1, 2, 3, 4):
+        fill(g, rng, scale=10.0 ** rng.integers(-2, 3))
+        both.step(m, state, g, 0.1 / t)
+        for leaf, tensors in expected.items():
+            by_definition(case, tensors, np.array(g[leaf]), t, 0.1 / t)
+            assert m[leaf].tobytes() == tensors["p"].tobytes()
+            for slot in state.slot_names:
+                assert state.moment(slot, leaf).tobytes() == tensors[slot].tobytes()
 
 
 # ---- both engines
@@ -309,6 +365,37 @@ def test_clipping_scales_what_is_trained(tmp_path: Path, engine: EngineName) -> 
     flat = np.concatenate([found[name].astype(np.float64) for name in "abce"])
     assert np.linalg.norm(flat) == pytest.approx(1e-3, rel=1e-5)
     assert both.scaled(g, math.inf).buffer.tobytes() == g.buffer.tobytes()
+
+
+# ---- runs
+
+
+def found_runs(*leaves: tuple[str, int, str]) -> list[tuple[str, list[tuple[int, int]]]]:
+    """The runs of a model whose tensors have these names, sizes and elements; a name's first letter says its group."""
+    members = tuple(Member(name, TensorType(Element(element), (number(size),))) for name, size, element in leaves)
+    groups = (Group(("n*",), decay=False), Group(("s*",), rate=0.5), Group(("z*",), frozen=True))
+    sorts = alike(flat_layout(ModelType("M", "main", (), members, groups=groups)))
+    return [(str(element), [(run.low, run.high) for run in runs(parts)]) for (element, _), parts in sorts.items()]
+
+
+def test_parameters_that_are_treated_alike_are_one_run() -> None:
+    assert found_runs(("a", 40, "f32"), ("b", 1, "f32"), ("c", 0, "f32"), ("d", 16, "f32")) == [("float", [(0, 80)])]
+    assert found_runs(("a", 9, "f64"), ("b", 8, "f64")) == [("double", [(0, 24)])]
+    many = [(f"{letter}{place}", 16, "f32") for place in range(3) for letter in "an"]
+    assert found_runs(*many) == [("float", [(0, 48)]), ("float", [(48, 96)])]
+
+
+def test_what_is_treated_otherwise_ends_a_run() -> None:
+    leaves = (("a", 16, "f32"), ("b", 3, "f64"), ("m", 16, "f32"), ("n", 16, "f32"), ("o", 5, "f32"), ("z", 16, "f32"), ("zz", 16, "i64"))
+    assert found_runs(*leaves) == [("float", [(0, 16), (32, 48), (64, 80)]), ("double", [(8, 16)]), ("float", [(48, 64)])]
+
+
+@pytest.mark.parametrize("kind", ["Sgd", "AdamW"])
+def test_many_runs_are_done_from_a_table(tmp_path: Path, kind: str) -> None:
+    members = "\n".join(f"    {letter}{place}: [{place}] = normal(0, 1)" for place in range(20) for letter in "pq")
+    groups = '    group "q1*": decay=false\n    group "p*": rate=0.5\n    group "q3", "p7": frozen=true'
+    native, reference = run_both(tmp_path, f"{members}\n{groups}", Case(kind, {"decay": 0.1}), turns=2)
+    assert native == reference
 
 
 # ---- small numbers

@@ -125,6 +125,16 @@ def test_an_axis_longer_than_memory_beside_one_of_nothing() -> None:
         assert_same(function, [[np.zeros(shape, np.float32)]])
 
 
+def test_a_second_sort_asks_for_no_memory() -> None:
+    (native, *_) = natives(finished(function_of([tensor(axis("n"), axis("m"))], lambda b, x: order(b, x, 0, True))))
+    x = some(F32, 5000, 3)
+    native.run([x], RecordingHost())
+    before = native.arenas.grows
+    for _ in range(3):
+        native.run([x], RecordingHost())
+    assert native.arenas.grows == before
+
+
 # ---- elements at positions
 
 

@@ -1,27 +1,23 @@
 """Places along one axis: slices, what is put in their stead, tensors side by side, sizes that a run decides. Native code and the reference
-evaluator byte for byte, against NumPy; what a loop on a carried tensor costs."""
+evaluator byte for byte, against NumPy."""
 
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from both_engines import Both
 from evaluating import RecordingHost, axis, evaluate, function_of, tensor
 from gradients import Gradient
 from kernel_harness import fenced
 from native_harness import assert_same, check, finished, natives
 from native_samples import F32, F64, I64, block, some
 
-from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.ir.nodes import Function, Value, walk
 from shapescript.compiler.ir.sizes import fresh, number, of
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import Builder
-from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.compiler.passes.simplify import simplify
 from shapescript.compiler.reference.engine import Evaluator
 
@@ -271,120 +267,6 @@ def test_no_failing_size_is_moved_out_of_a_loop(fused: bool) -> None:
     outcomes = assert_same(function, [[some(F32, n), turns] for n in (1, 2, 5) for turns in (0, 3)])
     assert [len(outcome) == 3 and outcome[1] for outcome in outcomes][1].startswith("R1003: axis n-2 would have -1 elements")
     assert all(isinstance(outcome[0], list) for place, outcome in enumerate(outcomes) if place != 1)
-
-
-# ---- what a loop on a carried tensor costs
-
-
-def recurrence(b: Builder, x: Value, start: Value) -> list[Value]:
-    """h = tanh(h + x[t]); tape[t] = h; then backwards: g = (g + 1) * (1 - tape[t]²), acc[t] += g."""
-    steps, width = x.type.axes  # type: ignore[union-attr]
-    row = tensor(width)
-
-    def forward(inner: Builder, t: Value, h: Value, tape: Value) -> list[Value]:
-        given = inner.op("reshape", inner.op("slice", x, t, position=0, length=number(1)), axes=(width,))
-        grown = inner.op("tanh", inner.op("add", h, given))
-        return [grown, inner.op("put", tape, inner.op("reshape", grown, axes=(number(1), width)), t, position=0)]
-
-    zero, stop = int_constant(b, 0), b.size(steps)
-    region = block([tensor(element=I64), row, tensor(steps, width)], forward)
-    last, tape = b.emit("for_range", zero, stop, start, b.full(0.0, tensor(steps, width)), regions=[region], name="t")
-
-    def backward(inner: Builder, i: Value, g: Value, acc: Value) -> list[Value]:
-        t = inner.op("sub", inner.op("sub", stop, i), int_constant(inner, 1))
-        h = inner.op("reshape", inner.op("slice", tape, t, position=0, length=number(1)), axes=(width,))
-        gate = inner.op("sub", inner.full(1.0, row), inner.op("mul", h, h))
-        flowing = inner.op("mul", inner.op("add", g, inner.full(1.0, row)), gate)
-        return [flowing, inner.op("add_slice", acc, inner.op("reshape", flowing, axes=(number(1), width)), t, position=0)]
-
-    region = block([tensor(element=I64), row, tensor(steps, width)], backward)
-    _, acc = b.emit("for_range", zero, stop, b.full(0.0, row), b.full(0.0, tensor(steps, width)), regions=[region], name="i")
-    return [last, acc]
-
-
-def counts_inside_loops(function: Function) -> Counter[str]:
-    return Counter(op.name for loop in walk(function.body) if loop.name == "for_range" for region in loop.regions for op in walk(region))
-
-
-@pytest.mark.parametrize("fused", [False, True])
-def test_a_carried_tensor_is_changed_in_place(fused: bool) -> None:
-    steps, width = axis("s"), axis("w")
-    function = finished(function_of([tensor(steps, width), tensor(width)], recurrence), fused)
-    counts = counts_inside_loops(function)
-    assert (counts["put"], counts["add_slice"], counts["slice"], counts["copy"]) == (1, 1, 2, 0)
-    assert_same(function, [[some(F32, s, w), some(F32, w, seed=1)] for s, w in ((0, 3), (1, 1), (5, 4), (9, 33))])
-
-
-def test_what_reads_the_carried_tensor_comes_before_it_is_changed() -> None:
-    """Fusion and sinking leave the readers of the old rows before the put: else the whole tensor were copied in each turn."""
-    steps, width = axis("s"), axis("w")
-
-    def build(b: Builder, x: Value) -> list[Value]:
-        def body(inner: Builder, t: Value, table: Value) -> list[Value]:
-            old = inner.op("slice", table, t, position=0, length=number(1))
-            scaled = inner.op("exp", table)
-            top = inner.op("sum", scaled, positions=(0,))
-            new = inner.op("put", table, inner.op("neg", old), t, position=0)
-            joined = inner.op("mul", inner.op("add", new, scaled), inner.broadcast(top, (steps, width), (1,)))
-            return [joined]
-
-        region = block([tensor(element=I64), tensor(steps, width)], body)
-        return list(b.emit("for_range", int_constant(b, 0), b.size(steps), x, regions=[region], name="t"))
-
-    function = finished(function_of([tensor(steps, width)], build), fused=True)
-    assert counts_inside_loops(function)["copy"] == 0
-    assert_same(function, [[some(F32, s, w)] for s, w in ((0, 3), (1, 1), (3, 20))])
-
-
-def test_a_slice_of_the_old_after_the_put_costs_a_copy_and_is_right() -> None:
-    def build(b: Builder, x: Value) -> list[Value]:
-        new = b.op("put", x, b.full(7.0, tensor(1, 3)), int_constant(b, 1), position=0)
-        return [b.op("concat", new, b.op("slice", x, int_constant(b, 1), position=0, length=number(2)), position=0)]
-
-    x = some(F32, 4, 3)
-    results, *_ = check(build, x)
-    put = x.copy()
-    put[1] = 7.0
-    assert results[0][2] == np.concatenate([put, x[1:3]]).tobytes()
-
-
-# ---- programs
-
-
-PROGRAM = """
-fn shifted(x: [n c]) -> [n c]:
-    mut y = x
-    for t in 1..n:
-        y[n=t] = y[n=t] + y[n=t-1] * 0.5
-    return y
-
-fn columns(x: [b n], k: int) -> [b n]:
-    mut y = x
-    for t in 0..k:
-        y[n=t] = x[n=t] * x[n=n-1-t]
-    return y
-"""
-
-
-def final(name: str) -> Function:
-    """A function of the program as an engine gets it."""
-    module = check_source(PROGRAM, "program.ss").module
-    return compile_entry(module, next(key for key in module.functions if f":{name}#" in key), {}, verify=True)
-
-
-def test_assigned_places_are_changed_in_place(tmp_path: Path) -> None:
-    for name, slices in (("shifted", 2), ("columns", 2)):
-        counts = counts_inside_loops(final(name))
-        assert (counts["put"], counts["slice"], counts["copy"]) == (1, slices, 0), name
-    both = Both(tmp_path, PROGRAM)
-    x = some(F32, 6, 4)
-    expected = x.copy()
-    for t in range(1, 6):
-        expected[t] = expected[t] + expected[t - 1] * np.float32(0.5)
-    np.testing.assert_array_equal(both.call("shifted", x), expected)
-    columns = x.copy()
-    columns[:, :3] = x[:, :3] * x[:, :0:-1]
-    np.testing.assert_array_equal(both.call("columns", x, 3), columns)
 
 
 # ---- gradients

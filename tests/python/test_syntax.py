@@ -216,10 +216,12 @@ Module
         body: Return
           value: Bracket
             base: Name name='x'
-            items: At axis=n
+            items: At
+              axis: AxisName name='n'
               position: Range
                 start: IntLiteral value=1
-            items: At axis=b
+            items: At
+              axis: AxisName name='b'
               position: Range
                 stop: Name name='k'
       branches: Branch

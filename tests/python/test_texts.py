@@ -348,6 +348,9 @@ fn shown(size: int) -> str:
         text = decode(v, max(batch.ids, over=batch))
     return text
 
+fn masked(batch: Name[b]) -> bool[b Longest]:
+    return int(zeros[b Longest]) + arange[Longest] < batch.length
+
 fn read(path: str) -> (int, int):
     return lines_of(load_lines[Name](path, vocabulary=vocabulary("names.txt")))
 """
@@ -362,9 +365,11 @@ def test_lines_are_examples(tmp_path: Path) -> None:
         assert found.Longest == 7 and found.Vocabulary == len(set("adablaisegrace")) + 1
         assert found.read("names.txt") == (4, 14)
         assert found.shown(4) == "graise\n"
+        batch = found.Name.batch(length=np.array([3, 0, 7]), ids=np.zeros((3, 7), np.int64))
+        assert found.masked(batch).sum(axis=1).tolist() == [3, 0, 7] and found.masked(batch)[0].tolist() == [True] * 3 + [False] * 4
         with pytest.raises(shapescript.DataError, match=r"R1202: .*long.txt: line 2 has 12 ids, and Name.ids has room for 7") as raised:
             found.read("long.txt")
-        assert raised.value.span.line == 20
+        assert raised.value.span.line == 23
         with pytest.raises(shapescript.DataError, match=r"R1203: .*strange.txt: line 2: 'z' at position 0"):
             found.read("strange.txt")
 

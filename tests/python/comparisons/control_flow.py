@@ -27,9 +27,9 @@ def outputs(x: Any, h: Any, u: Any) -> Any:
     return torch.stack(found) if found else torch.zeros_like(x)
 
 
-def lstm(m: Any, x: Any, cell: Any, hidden: Any) -> Any:
+def lstm(x: Any, cell: Any, hidden: Any, enter: Any, stay: Any, bias: Any) -> Any:
     for row in x:
-        gates = row @ m["enter"] + hidden @ m["stay"] + m["bias"]
+        gates = row @ enter + hidden @ stay + bias
         i, f, g, o = gates.reshape(-1, 4, 5).unbind(1)
         cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
         hidden = torch.sigmoid(o) * torch.tanh(cell)
@@ -134,21 +134,18 @@ fn f(x: T[n b H], h: T[b H], u: T[H H]) -> T[n b H]:
         """
 dim I = 3
 dim H = 5
-model Cell:
-    enter: T[I 4*H] = normal(0, 0.4)
-    stay: T[H 4*H] = normal(0, 0.4)
-    bias: T[4*H] = normal(0, 0.4)
-fn f(m: Cell, x: T[n b I], c: T[b H], h: T[b H]) -> T[b H]:
+fn f(x: T[n b I], c: T[b H], h: T[b H], enter: T[I 4*H], stay: T[H 4*H], bias: T[4*H]) -> T[b H]:
     mut cell = c
     mut hidden = h
     for t in 0..n:
-        gates = rearrange(x[n=t] @ m.enter + hidden @ m.stay + m.bias: b (g H) -> g b H)
+        gates = rearrange(x[n=t] @ enter + hidden @ stay + bias: b (g H) -> g b H)
         cell = sigmoid(gates[g=1]) * cell + sigmoid(gates[g=0]) * tanh(gates[g=2])
         hidden = sigmoid(gates[g=3]) * tanh(cell)
     return hidden
 """,
         lstm,
         FEW,
+        inputs={"stay": uniform(-0.4, 0.4)},
         extremes=(),
     ),
     Comparison(
