@@ -142,7 +142,7 @@ def column_sums(level: Target, rows: int, columns: int) -> None:
     matrix = values.reshape(rows, columns)
     theirs = best_of(lambda: matrix.sum(0))
     speeds = ", ".join(f"{method.value} {4e-9 * rows * columns / seconds:.0f}" for method, seconds in sums.items())
-    chosen = choose_method(columns).value
+    chosen = choose_method(columns, rows).value
     print(f"column sums {rows}x{columns}: GB/s {speeds} (chosen: {chosen}), NumPy {4e-9 * rows * columns / theirs:.0f}")
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shapescript.compiler.numerics.bfloat16_arrays import bits_of, numbers_of
 from shapescript.runtime.errors import ArgumentError, cause_of
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.int64]
-ElementType = Literal["f32", "f64", "i64", "bool"]
+ElementType = Literal["f32", "f64", "bf16", "i64", "bool"]
 
 ALIGNMENT = 64
+# NumPy has no bf16: arrays of it hold its bits, under a dtype that nothing else has.
+BF16: np.dtype[Any] = np.dtype([("bf16", np.uint16)])
 ELEMENT_TYPES: tuple[ElementType, ...] = get_args(ElementType)
 NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
+    "bf16": BF16,
     "i64": np.dtype(np.int64),
     "bool": np.dtype(np.bool_),
 }
@@ -44,8 +49,29 @@ def address_of(array: Array) -> int:
     return int(array.ctypes.data)
 
 
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    return "bfloat16" if dtype == BF16 else str(dtype.name)
+
+
+def widened(array: Array) -> Array:
+    """An array as Python's users see it: one of bf16 as the float32 numbers that it holds, any other as it is."""
+    return numbers_of(array.view(np.uint16)) if array.dtype == BF16 else array
+
+
+def rounded(array: Array) -> Array:
+    """Floats rounded to bf16, once."""
+    return bits_of(array).view(BF16)
+
+
+def engine_array(array: Array) -> Array:
+    """An array as engines take it: one of bf16 as its bits."""
+    return array.view(np.uint16) if array.dtype == BF16 else array
+
+
 def canonical_nan(array: Array) -> Array:
     """The array itself, or a copy in which every NaN is the positive quiet one: a NaN's sign and payload aren't exact."""
+    if array.dtype == BF16:
+        return rounded(widened(array))
     if array.dtype.kind != "f":
         return array
     nan = np.isnan(array)
@@ -70,15 +96,43 @@ def usable_array(what: str, value: object) -> Array:
     """
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError("R1006", f"{what}: a masked array can't be used, since its mask would be lost; fill it first: array.filled(…)")
+    if (bits := _bits_of_tensor(value)) is not None:
+        return bits
     if not isinstance(value, np.ndarray | np.generic) and not hasattr(type(value), "__array__"):
         raise ArgumentError("R1004", f"{what}: expected an array, got {type(value).__name__}")
     try:
         array = np.asarray(value)
     except Exception as error:  # whatever another library's __array__ raises: CUDA tensors, tensors that need a gradient
         raise ArgumentError("R1006", f"{what}: this {type(value).__name__} can't be read as an array: {cause_of(error)}") from error
+    if array.dtype.name == "bfloat16":  # of the package ml_dtypes
+        return array.view(np.uint16).view(BF16)
     if not array.dtype.isnative:
         mend = "array.astype(array.dtype.newbyteorder('='))"
         raise ArgumentError("R1006", f"{what}: the array's bytes are in the other order ({array.dtype.str}); convert: {mend}")
+    return array
+
+
+def _bits_of_tensor(value: object) -> Array | None:
+    """What a PyTorch tensor of bf16 holds, which NumPy can't be told; None for anything else."""
+    if isinstance(value, np.ndarray | np.generic) or str(getattr(value, "dtype", "")) != "torch.bfloat16":
+        return None
+    tensor: Any = value
+    if tensor.device.type != "cpu" or tensor.requires_grad:
+        return None
+    return np.asarray(tensor.view(sys.modules["torch"].int16)).view(np.uint16).view(BF16)
+
+
+def of_element_type(what: str, array: Array, dtype: ElementType) -> Array:
+    """The array, which must have the element type. For bf16 float32 will do where bf16 represents each number.
+
+    Raises ArgumentError R1001, naming both dtypes and the conversion.
+    """
+    if dtype == "bf16" and array.dtype == np.float32:
+        bits = rounded(array)
+        if not np.array_equal(widened(bits), array, equal_nan=True):
+            raise ArgumentError("R1001", f"{what}: expected bfloat16, got float32 numbers that it doesn't represent; {_ROUNDING}")
+        return bits
+    check_dtype(what, array, dtype)
     return array
 
 
@@ -89,8 +143,13 @@ def check_dtype(what: str, array: Array, dtype: ElementType) -> None:
         raise ArgumentError("R1001", f"{what}: {dtype_mismatch(array, wanted)}")
 
 
+_ROUNDING = "nothing is rounded silently: round them with shapescript.bfloat16(array)"
+
+
 def dtype_mismatch(array: Array, wanted: np.dtype[Any]) -> str:
-    text = f"expected {wanted.name}, got {array.dtype.name}"
+    text = f"expected {dtype_name(wanted)}, got {dtype_name(array.dtype)}"
+    if wanted == BF16:
+        return f"{text}; {_ROUNDING}"
     if array.dtype.kind in "fiub":
         text += f"; nothing is converted silently: convert it with .astype(numpy.{wanted.name})"
     return text

@@ -9,6 +9,9 @@ from pathlib import Path
 from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
 from typing import Any, TypeGuard
 
+import numpy as np
+
+from shapescript.runtime.arrays import widened
 from shapescript.runtime.entries import FACTS, VERSION, encode
 from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
 from shapescript.runtime.files import regular_file, replace_file
@@ -78,7 +81,14 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
     as a dict with a "kind". Raises CheckpointMissing R1301; CheckpointError R1302 of kind "truncated", "corrupt" or "version",
     R1303 of kind "dtype" for element types that aren't supported.
     """
-    return dict(read_checkpoint(path).entries)
+    return {name: _shown(entry) for name, entry in read_checkpoint(path).entries.items()}
+
+
+def _shown(entry: Any) -> Any:
+    """The entry with tensors of bf16 as float32."""
+    if isinstance(entry, np.ndarray):
+        return widened(entry)
+    return {name: _shown(part) for name, part in entry.items()} if isinstance(entry, dict) else entry
 
 
 def read_checkpoint(path: PathLike) -> Checkpoint:

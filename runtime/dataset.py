@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from shapescript.compiler.numerics.random import order
 from shapescript.compiler.numerics.sampling import sampled_rows
-from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy, check_dtype, usable_array
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy, of_element_type, usable_array
 from shapescript.runtime.errors import ArgumentError, DataError
 from shapescript.runtime.host_numbers import checked_int, checked_seed
 from shapescript.runtime.orders import Batches, Ordered, checked_part
@@ -41,7 +41,7 @@ class Dataset:
         (field,) = record.fields
         (span,) = field.shape
         array = usable_array(f"{record.name}.{field.name}", values)
-        check_dtype(f"{record.name}.{field.name}", array, field.dtype)
+        array = of_element_type(f"{record.name}.{field.name}", array, field.dtype)
         if array.ndim != 1 or len(array) < span:
             raise ArgumentError("R1002", f"{record.name}.{field.name}: expected at least {span} values along one axis, got {array.shape}")
         step = array.itemsize

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shapescript.runtime.arrays import Array, usable_array
+from shapescript.runtime.arrays import Array, dtype_name, usable_array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError
 from shapescript.runtime.host_numbers import checked_int
@@ -50,7 +50,7 @@ def encode_entry(name: str, value: object) -> tuple[Any, dict[str, Any]]:
     """What is saved for one value, and the facts about it."""
     match value:
         case Model():
-            arrays = {leaf.name: value[leaf.name] for leaf in value.layout}
+            arrays = {leaf.name: value.layout.view(value.buffer, leaf.name) for leaf in value.layout}
             axes = {leaf.name: leaf.axes for leaf in value.layout}
             return arrays, {"kind": "model", "model": value.layout.model_name, "axes": axes}
         case Optimiser():
@@ -110,6 +110,6 @@ def _checked_array(name: str, value: object) -> Array:
     if not isinstance(value, np.ndarray | np.generic) and not hasattr(type(value), "__array__"):
         raise ArgumentError("R1004", f"{name}: a checkpoint can't hold {type(value).__name__}")
     array = usable_array(name, value)
-    if array.dtype.name not in STORAGE_CLASSES:
-        raise ArgumentError("R1001", f"{name}: a checkpoint can't hold an array of {array.dtype.name}")
+    if dtype_name(array.dtype) not in STORAGE_CLASSES:
+        raise ArgumentError("R1001", f"{name}: a checkpoint can't hold an array of {dtype_name(array.dtype)}")
     return array

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from shapescript.runtime.arrays import ALIGNMENT, NUMPY_DTYPES, Array, Bytes, ElementType, aligned, axes_text, sizes
+from shapescript.runtime.arrays import ALIGNMENT, NUMPY_DTYPES, Array, Bytes, ElementType, aligned, axes_text, sizes, widened
 from shapescript.runtime.groups import ORDINARY, Groups, Treatment
 
 __all__ = ["Layout", "Leaf", "Start", "Tree", "aligned"]
@@ -50,7 +50,7 @@ class Leaf:
     @property
     def differentiable(self) -> bool:
         """Whether an optimiser moves it and keeps moments for it."""
-        return self.kind == "parameter" and self.dtype in ("f32", "f64") and not self.treatment.frozen
+        return self.kind == "parameter" and self.dtype in ("f32", "f64", "bf16") and not self.treatment.frozen
 
     def __str__(self) -> str:
         prefix = {"f32": "", "i64": "int"}.get(self.dtype, self.dtype)
@@ -87,6 +87,12 @@ class Layout:
         return Groups({leaf.name: leaf.treatment for leaf in self.leaves if leaf.kind == "parameter"})
 
     @cached_property
+    def slots(self) -> Layout:
+        """Where a slot of an optimiser has what belongs to each leaf: it holds f32 where the leaf holds bf16."""
+        leaves = [replace(leaf, dtype="f32") if leaf.dtype == "bf16" else leaf for leaf in self.leaves]
+        return Layout(self.model_name, leaves, self.dims)
+
+    @cached_property
     def tree(self) -> Tree:
         """The leaves by their names' parts: {"hidden": {"bias": "hidden.bias", "weight": "hidden.weight"}}."""
         root: Tree = {}
@@ -120,7 +126,8 @@ class Layout:
         return buffer[offset : offset + leaf.nbytes].view(NUMPY_DTYPES[leaf.dtype]).reshape(leaf.shape)
 
     def read_only_view(self, buffer: Bytes, name: str) -> Array:
-        view = self.view(buffer, name)
+        """The leaf as users see it; one of bf16 as a copy, in float32."""
+        view = widened(self.view(buffer, name))
         view.flags.writeable = False
         return view
 

@@ -7,7 +7,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from shapescript.runtime.arrays import ALIGNMENT, Array, Bytes, address_of, aligned, canonical_nan, check_dtype, check_shape, usable_array
+from shapescript.runtime.arrays import (
+    ALIGNMENT,
+    Array,
+    Bytes,
+    address_of,
+    aligned,
+    canonical_nan,
+    check_shape,
+    of_element_type,
+    usable_array,
+)
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError, did_you_mean
 from shapescript.runtime.groups import Groups
 from shapescript.runtime.host_numbers import checked_seed
@@ -122,7 +132,7 @@ class Model(SubModel):
             raise KeyError(f"{self._layout.model_name} has no parameter {name!r}{did_you_mean(name, self._layout.names)}")
         leaf = self._layout.leaf(name)
         array = usable_array(name, value)
-        check_dtype(name, array, leaf.dtype)
+        array = of_element_type(name, array, leaf.dtype)
         check_shape(name, array, leaf.axes, leaf.shape)
         np.copyto(self._layout.view(self._buffer, name), array)
 
@@ -131,7 +141,7 @@ class Model(SubModel):
         return {leaf.name: canonical_nan(self[leaf.name]).copy() for leaf in self._layout}
 
     def parameters(self) -> dict[str, Array]:
-        """Read-only views of what is trained, by dotted name."""
+        """Read-only views of what is trained, by dotted name; of bf16 copies, in float32."""
         return {leaf.name: self[leaf.name] for leaf in self._layout if leaf.kind == "parameter"}
 
     def buffers(self) -> dict[str, Array]:

@@ -59,8 +59,8 @@ class Optimiser:
         self._block[FIRST_CONSTANT : FIRST_CONSTANT + len(constants)].view(np.float64)[:] = constants
         self._slots = [None] * len(self.kind.slots)
         for slot in self.kind.slots_of(constants):
-            buffer, place = aligned(layout.nbytes), self.kind.slots.index(slot)
-            check_buffer(layout, buffer)
+            buffer, place = aligned(layout.slots.nbytes), self.kind.slots.index(slot)
+            check_buffer(layout.slots, buffer)
             self._slots[place] = buffer
             self._block[FIRST_SLOT + place] = address_of(buffer)
 
@@ -97,7 +97,7 @@ class Optimiser:
 
     def moment(self, which: str, name: str) -> Array:
         """A read-only view of one parameter's part of a slot: of its "first" moment, say."""
-        return self._layout.read_only_view(self.slot(which), name)
+        return self._layout.slots.read_only_view(self.slot(which), name)
 
     @property
     def step(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from shapescript.runtime.arrays import Array
+from shapescript.runtime.arrays import BF16, Array
 from shapescript.runtime.pickle_writer import STORAGE_CLASSES
 
 _LONGEST_INT = 16  # bytes
@@ -23,7 +23,7 @@ _ORDERED_DICT = "collections.OrderedDict"
 _REBUILD_TENSOR = "torch._utils._rebuild_tensor_v2"
 _REBUILD_PARAMETER = "torch._utils._rebuild_parameter"
 _SIZE = "torch.Size"
-_STORAGES = {f"torch.{storage}": np.dtype(name) for name, storage in STORAGE_CLASSES.items()}
+_STORAGES = {f"torch.{storage}": BF16 if name == "bfloat16" else np.dtype(name) for name, storage in STORAGE_CLASSES.items()}
 _CALLABLES = frozenset({_ORDERED_DICT, _REBUILD_TENSOR, _REBUILD_PARAMETER, _SIZE})
 
 

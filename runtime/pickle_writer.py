@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from shapescript.runtime.arrays import Array
+from shapescript.runtime.arrays import Array, dtype_name
 
 STORAGE_CLASSES = {
     "float32": "FloatStorage",
     "float64": "DoubleStorage",
     "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
     "int64": "LongStorage",
     "int32": "IntStorage",
     "int16": "ShortStorage",
@@ -77,7 +78,7 @@ def _tensor(out: bytearray, array: Array, arrays: list[Array]) -> None:
     arrays.append(array)
     strides = tuple(math.prod(max(size, 1) for size in array.shape[axis + 1 :]) for axis in range(array.ndim))
     out += b"ctorch._utils\n_rebuild_tensor_v2\n(("
-    out += _text("storage") + f"ctorch\n{STORAGE_CLASSES[array.dtype.name]}\n".encode() + _text(key) + _text("cpu")
+    out += _text("storage") + f"ctorch\n{STORAGE_CLASSES[dtype_name(array.dtype)]}\n".encode() + _text(key) + _text("cpu")
     out += _integer(array.size) + b"tQ" + _integer(0)
     _sequence(out, array.shape, arrays)
     _sequence(out, strides, arrays)

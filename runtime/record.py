@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shapescript.runtime.arrays import Array, ElementType, aligned_copy, axes_text, check_dtype, check_shape, sizes, usable_array
+from shapescript.runtime.arrays import (
+    Array,
+    ElementType,
+    aligned_copy,
+    axes_text,
+    check_shape,
+    of_element_type,
+    sizes,
+    usable_array,
+    widened,
+)
 from shapescript.runtime.errors import ArgumentError, did_you_mean
 
 BATCH_AXIS = "b"
@@ -70,20 +80,25 @@ class Batch:
     @property
     def arrays(self) -> Mapping[str, Array]:
         """The fields in the order of their declaration."""
-        return dict(self._arrays)
+        return {name: widened(array) for name, array in self._arrays.items()}
 
     def __len__(self) -> int:
         return self._size
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+        return widened(self._arrays[name])
+
+    @property
+    def columns(self) -> Mapping[str, Array]:
+        """The fields as engines take them: of bf16 its bits."""
+        return self._arrays
 
     def __getattr__(self, name: str) -> Any:
         if name in Batch.__slots__ or name.startswith("__"):
             raise AttributeError(name)
         if name not in self._arrays:
             raise AttributeError(f"{self._record_type.name} has no field {name!r}{did_you_mean(name, self._arrays)}", name=name, obj=self)
-        return self._arrays[name]
+        return widened(self._arrays[name])
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self._arrays]
@@ -115,7 +130,7 @@ def checked_columns(record_type: RecordType, arrays: Mapping[str, object]) -> di
 def _checked_column(record: str, field: Field, value: object) -> Array:
     what = f"{record}.{field.name}"
     array = usable_array(what, value)
-    check_dtype(what, array, field.dtype)
+    array = of_element_type(what, array, field.dtype)
     axes = (BATCH_AXIS, *field.axes)
     if array.ndim != len(axes):
         check_shape(what, array, axes, ("any", *field.shape))

@@ -19,6 +19,7 @@ from shapescript.runtime.arrays import (
     axes_text,
     canonical_nan,
     dtype_mismatch,
+    dtype_name,
     shape_mismatch,
 )
 from shapescript.runtime.checkpoint import Checkpoint, PathLike, read_checkpoint
@@ -168,11 +169,11 @@ class _Check:
             state.step = entry[step]
         except ArgumentError as error:
             raise self._damaged(error.message) from error
-        leaves = [leaf for leaf in layout if leaf.differentiable]
+        leaves = [leaf for leaf in layout.slots if leaf.differentiable]
         slots = [(state.slot(slot), self._moments(slot, leaves)) for slot in self._parts(state.slot_names)]
         for buffer, arrays in slots:
             for leaf, array in arrays.items():
-                np.copyto(layout.view(buffer, leaf), array)
+                np.copyto(layout.slots.view(buffer, leaf), array)
         return state
 
     def _parts(self, names: Iterable[str], but: Collection[str] = ()) -> list[str]:
@@ -206,7 +207,7 @@ class _Check:
             raise self._misfit("shape", wanted.shape, array.shape, shape_mismatch(array.shape, wanted.axes, wanted.shape))
         dtype = NUMPY_DTYPES[wanted.dtype]
         if array.dtype != dtype:
-            raise self._misfit("dtype", dtype.name, array.dtype.name, dtype_mismatch(array, dtype))
+            raise self._misfit("dtype", dtype_name(dtype), dtype_name(array.dtype), dtype_mismatch(array, dtype))
         check_axes(self._where, self._name, wanted.axes, self._checkpoint.tensor_axes(self._name))
         return aligned_copy(array)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from shapescript.compiler.numerics.random import start_normal, start_uniform
 from shapescript.compiler.numerics.scalar import F32, F64
-from shapescript.runtime.arrays import NUMPY_DTYPES, Array
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, rounded
 from shapescript.runtime.layout import Leaf
 
 _KINDS = {"f32": F32, "f64": F64}
 
 
 def start_array(leaf: Leaf, seed: int) -> Array:
-    """The leaf's start, with its shape and dtype. Raises ValueError for bounds or a deviation that can't be."""
+    """The leaf's start, with its shape and dtype; that of bf16 is that of f32, rounded.
+
+    Raises ValueError for bounds or a deviation that can't be.
+    """
+    if leaf.dtype == "bf16":
+        return rounded(start_array(replace(leaf, dtype="f32"), seed))
     start = leaf.start
     match start.kind:
         case "uniform":

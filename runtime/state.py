@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from shapescript.runtime.arrays import NUMPY_DTYPES, Array, axes_text, dtype_mismatch, shape_mismatch, usable_array
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, axes_text, dtype_name, of_element_type, shape_mismatch, usable_array
 from shapescript.runtime.errors import ArgumentError, CheckpointError, did_you_mean
 from shapescript.runtime.layout import Leaf
 
@@ -82,11 +82,11 @@ def _fitting_array(where: str, leaf: Leaf, value: object) -> Array:
     except ArgumentError as error:
         found = type(value).__name__
         raise CheckpointError("R1303", error.message, kind="dtype", name=leaf.name, expected=leaf.dtype, found=found) from error
-    wanted = NUMPY_DTYPES[leaf.dtype]
     if array.shape != leaf.shape:
         message = f"{what}: {shape_mismatch(array.shape, leaf.axes, leaf.shape)}"
         raise CheckpointError("R1303", message, kind="shape", name=leaf.name, expected=leaf.shape, found=array.shape)
-    if array.dtype != wanted:
-        message = f"{what}: {dtype_mismatch(array, wanted)}"
-        raise CheckpointError("R1303", message, kind="dtype", name=leaf.name, expected=wanted.name, found=array.dtype.name)
-    return array
+    try:
+        return of_element_type(what, array, leaf.dtype)
+    except ArgumentError as error:
+        expected, found = dtype_name(NUMPY_DTYPES[leaf.dtype]), dtype_name(array.dtype)
+        raise CheckpointError("R1303", error.message, kind="dtype", name=leaf.name, expected=expected, found=found) from error

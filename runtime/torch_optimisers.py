@@ -163,10 +163,11 @@ class _Reader:
         if len(steps) > 1:
             self._fail("value", f"some parameters have done {steps[0]} updates, others {steps[-1]}")
         state.step = steps[0] if steps else 0
+        remembered = [leaf for leaf in self.layout.slots if leaf.differentiable]
         for slot in state.slot_names if state.step else ():
             arrays = {one.name: one.entry[SLOTS[slot]] for one in found if SLOTS[slot] in one.entry}
-            for name, array in fitting_arrays(f"{self.where}.{SLOTS[slot]}", self.leaves.values(), arrays).items():
-                np.copyto(self.layout.view(state.slot(slot), name), array)
+            for name, array in fitting_arrays(f"{self.where}.{SLOTS[slot]}", remembered, arrays).items():
+                np.copyto(self.layout.slots.view(state.slot(slot), name), array)
         return state
 
     def _check_names(self, found: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shapescript.checking import check
     from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError
     from shapescript.program import Program, load
+    from shapescript.runtime.bfloat16 import bfloat16
     from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
     from shapescript.runtime.dataset import Dataset
     from shapescript.runtime.errors import (
@@ -46,6 +47,7 @@ _PLACES = {
     "checking": ("check",),
     "compiler.diagnostics.model": ("CompileError", "Diagnostic", "InternalError"),
     "program": ("Program", "load"),
+    "runtime.bfloat16": ("bfloat16",),
     "runtime.checkpoint": ("load_checkpoint", "save_checkpoint"),
     "runtime.dataset": ("Dataset",),
     "runtime.errors": (
@@ -97,6 +99,7 @@ __all__ = [
     "Train",
     "Vocabulary",
     "__version__",
+    "bfloat16",
     "check",
     "jsonl",
     "load",

@@ -107,7 +107,7 @@ def _has_known_condition(function: Function) -> bool:
 
 
 def _after_folding(module: Module, key: str, span: Span | None) -> tuple[Diagnostic, ...]:
-    """What it is once conditions that are known have been decided: that needs NumPy, which is loaded only where it may change the answer."""
+    """The same once known conditions have been decided: that needs NumPy, which is loaded only where it may change the answer."""
     from shapescript.compiler.passes.pipeline import compile_entry
 
     try:

@@ -6,7 +6,7 @@ import numpy as np
 
 from shapescript.compiler.numerics.optimisers import STEP
 from shapescript.compiler.ops.protocol import OptimiserState
-from shapescript.runtime.arrays import Array, Words
+from shapescript.runtime.arrays import Array, Words, engine_array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.layout import Layout
 from shapescript.runtime.optimiser import OPTIMISERS, Optimiser
@@ -20,7 +20,7 @@ class DatasetHandle:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self.block: Words = dataset.block
-        self.arrays: tuple[Array, ...] = dataset.arrays
+        self.arrays: tuple[Array, ...] = tuple(map(engine_array, dataset.arrays))
 
 
 def optimiser_state(optimiser: Optimiser) -> OptimiserState:

@@ -11,11 +11,13 @@ import numpy as np
 from shapescript.compiler.diagnostics.model import InternalError
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.numerics.bfloat16 import bits_of_number, number_of_bits
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.handles import DatasetHandle, optimiser_copy, optimiser_state
 from shapescript.host_texts import TextHost
 from shapescript.layouts import Layouts, known_size
 from shapescript.runtime import restore
+from shapescript.runtime.arrays import BF16, engine_array
 from shapescript.runtime.checkpoint import save_checkpoint
 from shapescript.runtime.entries import Tensor
 from shapescript.runtime.errors import ArgumentError, DataError, ShapeScriptError
@@ -27,7 +29,7 @@ from shapescript.runtime.optimiser import OPTIMISERS, Optimiser
 from shapescript.runtime.sinks import LogSink
 
 ScalarName = Literal["int", "float", "bool", "str"]
-SCALAR_NAMES: dict[Element, ScalarName] = {Element.I64: "int", Element.F32: "float", Element.F64: "float", Element.BOOL: "bool"}
+SCALAR_NAMES: dict[Element, ScalarName] = {Element.I64: "int", Element.F32: "float", Element.F64: "float", Element.BF16: "float", Element.BOOL: "bool"}
 ERRORS: dict[str, type[ShapeScriptError]] = {"R1003": ArgumentError, "R1004": ArgumentError, **dict.fromkeys(("R1101", "R1102", "R1107"), DataError)}
 
 
@@ -150,7 +152,8 @@ class ProgramHost:
             case DatasetType() | OrderedType():
                 return value.dataset
             case TensorType(_, axes) if axes:
-                return Tensor(value, tuple(str(size) for size in axes))
+                array = value.view(BF16) if kind.element is Element.BF16 else value
+                return Tensor(array, tuple(str(size) for size in axes))
         return value
 
     def _request(self, kind: Type) -> Any:
@@ -173,6 +176,10 @@ def _to_engine(kind: Type, value: Any) -> Any:
         return optimiser_state(value)
     if kind == TensorType(Element.F32):
         return float(np.float32(value))
+    if kind == TensorType(Element.BF16):
+        return number_of_bits(bits_of_number(value))
+    if isinstance(value, np.ndarray):
+        return engine_array(value)
     return value
 
 

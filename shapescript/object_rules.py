@@ -10,6 +10,7 @@ from shapescript.handles import DatasetHandle, optimiser_state
 from shapescript.layouts import Layouts
 from shapescript.model_sizes import ModelRule
 from shapescript.rule import Rule
+from shapescript.runtime.arrays import engine_array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.mode import Mode
@@ -76,7 +77,7 @@ class BatchRule(Rule):
             raise self.wrong_type(f"a batch {self.type}, as program.{self.record.name}.batch(…) makes", value)
         check_record(self.name, self.record, value.record_type)
         self.shape.bind((len(value),), sizes)
-        arguments.extend([value[field] for field in self.fields])
+        arguments.extend([engine_array(value.columns[field]) for field in self.fields])
 
     def seen(self, value: Any) -> str:
         return f"{self.name}: {self.type} has {len(value)} examples"

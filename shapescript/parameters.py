@@ -15,7 +15,7 @@ from shapescript.compiler.ir.types import Element
 from shapescript.layouts import Layouts
 from shapescript.object_rules import BatchRule, DatasetRule, HandleRule, ModelArgument, OptimiserArgument
 from shapescript.rule import Rule
-from shapescript.runtime.arrays import NUMPY_DTYPES, Array, check_dtype, usable_array
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, engine_array, of_element_type, usable_array
 from shapescript.runtime.arrays import sizes as shape_text
 from shapescript.runtime.errors import ArgumentError, did_you_mean
 from shapescript.scalars import ELEMENTS, HOST, Take
@@ -32,7 +32,7 @@ class ArrayRule(Rule):
         self.is_bool = type_.element is Element.BOOL
 
     def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
-        array = value if type(value) is ndarray and value.dtype is self.dtype else self._converted(value)
+        array = value if type(value) is ndarray and value.dtype is self.dtype else engine_array(self._converted(value))
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned):
             array = np.array(array, order="C")
@@ -50,8 +50,7 @@ class ArrayRule(Rule):
         array = usable_array(self.name, value)
         if self.shape.leading is None and array.ndim != len(self.shape.axes):
             raise self.shape.wrong_rank(array.shape)
-        check_dtype(self.name, array, self.element.value)
-        return array
+        return of_element_type(self.name, array, self.element.value)
 
     def seen(self, value: Any) -> str:
         return f"{self.name}: {self.type} has shape {shape_text(np.shape(value))}"
@@ -65,7 +64,10 @@ class ChangedArrayRule(ArrayRule):
     def take(self, value: Any, sizes: Sizes, arguments: list[Any]) -> None:
         if not isinstance(value, ndarray) or isinstance(value, np.ma.MaskedArray):
             raise self.wrong_type("a NumPy array, which the call changes in place", value)
-        array = self._converted(value)
+        if self.element is Element.BF16 and value.dtype == np.float32:
+            mend = "an array of ml_dtypes.bfloat16 will do, or a function that returns the tensor"
+            raise ArgumentError("R1001", f"{self.name}: float32 can't take what the call puts into a tensor of bfloat16; {mend}")
+        array = engine_array(self._converted(value))
         if not array.flags.writeable:
             raise ArgumentError("R1006", f"{self.name}: the array is read-only, and the call changes it; give it a copy: array.copy()")
         if not (array.flags.c_contiguous and array.flags.aligned):

@@ -8,10 +8,10 @@ from typing import Any
 
 from shapescript.axes import Sizes, plain_symbol
 from shapescript.compiler.check import types as check
-from shapescript.compiler.ir.types import ModelType, substitute_model
+from shapescript.compiler.ir.types import Element, ModelType, substitute_model
 from shapescript.handles import optimiser_copy
 from shapescript.layouts import Layouts
-from shapescript.runtime.arrays import Array, canonical_nan
+from shapescript.runtime.arrays import BF16, Array, canonical_nan, widened
 from shapescript.runtime.layout import Layout
 from shapescript.runtime.model import Model
 from shapescript.runtime.record import Batch
@@ -33,7 +33,7 @@ def giver_for(type_: check.Type, layouts: Layouts) -> Give:
             return lambda values, sizes: optimiser_copy(kind, models.layout(sizes), next(values))
         case check.Batch(record, axis):
             made = layouts.declared_record(record)
-            fields = [(name, _tensor(check.batched(field, axis))) for name, field in record.fields]
+            fields = [(name, _column(check.batched(field, axis))) for name, field in record.fields]
             return lambda values, sizes: Batch.of_checked(made, {name: give(values, sizes) for name, give in fields})
         case check.Record(name, _, fields):
             parts = [(field, _tensor(kind)) for field, kind in fields]
@@ -52,12 +52,17 @@ def _tensor(type_: check.Tensor | check.Scalar) -> Give:
     """An array, or Python's number for one without axes; NaNs are canonical."""
     if isinstance(type_, check.Scalar) or not type_.axes:
         return lambda values, sizes: _number(next(values))
-    finished = _canonical if type_.element.is_float else _unchanged
+    finished = _widened if type_.element is Element.BF16 else _canonical if type_.element.is_float else _unchanged
     leading = next((axis for axis in type_.axes if axis.leading), None)
     symbol = plain_symbol(leading.size) if leading else None
     if symbol is None:
         return lambda values, sizes: finished(next(values))
     return lambda values, sizes: _expanded(finished(next(values)), sizes.leading.get(symbol))
+
+
+def _column(type_: check.Tensor) -> Give:
+    """A field of a batch: of bf16 its bits, as batches hold it."""
+    return (lambda values, sizes: next(values).view(BF16)) if type_.element is Element.BF16 else _tensor(type_)
 
 
 def _number(value: Any) -> Any:
@@ -68,6 +73,10 @@ def _canonical(value: Array) -> Array:
     if value.size and math.isnan(value.item(value.argmax())):  # argmax finds the first NaN, where there is one
         return canonical_nan(value)
     return value
+
+
+def _widened(value: Array) -> Array:
+    return widened(value.view(BF16))
 
 
 def _unchanged(value: Array) -> Array:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from shapescript.compiler.ir.types import Element
-from shapescript.runtime.arrays import NUMPY_DTYPES, check_dtype
+from shapescript.compiler.numerics import bfloat16
+from shapescript.runtime.arrays import NUMPY_DTYPES, Array, check_dtype, of_element_type, widened
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.host_numbers import checked_int
 
@@ -65,6 +66,17 @@ def take_f32(name: str, value: Any) -> float:
     return float(np.float32(number))
 
 
+def take_bf16(name: str, value: Any) -> float:
+    """A `bf16[]`: a Python number is rounded to bf16, an array's element has to be bf16 already."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = float(widened(of_element_type(name, _scalar_array(name, value), "bf16")))
+    number = take_float(name, value)
+    found = bfloat16.number_of_bits(bfloat16.bits_of_number(number))
+    if math.isfinite(number) and not math.isfinite(found):
+        raise ArgumentError("R1006", f"{name}: {number!r} is too large for bf16")
+    return found
+
+
 def take_f64(name: str, value: Any) -> float:
     return take_float(name, _element(name, value, Element.F64) if isinstance(value, np.generic | np.ndarray) else value)
 
@@ -74,13 +86,24 @@ def take_i64(name: str, value: Any) -> int:
 
 
 HOST: dict[str, Take] = {"int": take_int, "float": take_float, "bool": take_bool, "str": take_str}
-ELEMENTS: dict[Element, Take] = {Element.F32: take_f32, Element.F64: take_f64, Element.I64: take_i64, Element.BOOL: take_bool}
+ELEMENTS: dict[Element, Take] = {
+    Element.F32: take_f32,
+    Element.F64: take_f64,
+    Element.BF16: take_bf16,
+    Element.I64: take_i64,
+    Element.BOOL: take_bool,
+}
 
 
-def _element(name: str, value: Any, element: Element) -> Any:
+def _scalar_array(name: str, value: Any) -> Array:
     array = np.asarray(value)
     if array.ndim:
         raise ArgumentError("R1002", f"{name}: expected no axes [], got shape {array.shape}")
+    return array
+
+
+def _element(name: str, value: Any, element: Element) -> Any:
+    array = _scalar_array(name, value)
     check_dtype(name, array, element.value)
     return array.astype(NUMPY_DTYPES[element.value]).item()
 

@@ -49,10 +49,11 @@ def _is_dim(symbol: sizes.Symbol) -> bool:
 
 
 def places_called(axes: Sequence[Axis], text: str) -> list[int]:
-    """The axes that a name stands for: those of that name, a group by its parts, leading axes `..s` by `s`; where there is none, slices of
-    an axis of the name whose length a run decides, `n[i..j]`."""
+    """The axes that a name stands for: those of that name, a group by its parts, leading axes `..s` by `s`; where there is none, groups by
+    the plain product of their parts, `h*w`; then slices of an axis of the name whose length a run decides, `n[i..j]`."""
     named = [place for place, axis in enumerate(axes) if text in (axis.name, axis.name.strip("()")) or axis.name == f"..{text}"]
-    return named or [place for place, axis in enumerate(axes) if axis.name.startswith(f"{text}[")]
+    products = [place for place, axis in enumerate(axes) if axis.parts and str(axis.size) == text]
+    return named or products or [place for place, axis in enumerate(axes) if axis.name.startswith(f"{text}[")]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from shapescript.compiler.ir.types import Element
 
 
 def _conversion(element: Element, host: types.Scalar) -> Handler:
-    """`f32(x)`, `f64(x)`, `int(x)`, `float(x)`: of a tensor, or of a host number."""
+    """`f32(x)`, `f64(x)`, `bf16(x)`, `int(x)`, `float(x)`: of a tensor, or of a host number."""
 
     def handler(site: Site) -> Typed:
         argument = site.arguments(("x",))["x"]
@@ -20,7 +20,7 @@ def _conversion(element: Element, host: types.Scalar) -> Handler:
         value = site.body.builder.convert(typed.value, element)
         if isinstance(typed.type, Tensor) and (typed.type.axes or site.name not in ("int", "float")):
             return Typed(Tensor(element, typed.type.axes), (value,))
-        return Typed(Tensor(element) if site.name == "f32" else host, (value,))
+        return Typed(Tensor(element) if site.name in ("f32", "bf16") else host, (value,))
 
     return handler
 
@@ -76,6 +76,7 @@ HANDLERS: dict[str, Handler] = {
     "variance": _variance,
     "f32": _conversion(Element.F32, types.FLOAT),
     "f64": _conversion(Element.F64, types.FLOAT),
+    "bf16": _conversion(Element.BF16, types.FLOAT),
     "float": _conversion(Element.F64, types.FLOAT),
     "int": _conversion(Element.I64, types.INT),
 }

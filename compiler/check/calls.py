@@ -105,6 +105,10 @@ def root_of(node: tree.Expression) -> tree.Expression:
 # ---- functions of the program -----------------------------------------------------------------------------------------------------------
 
 
+Declared = tuple[str, int]
+"""A declaration's module and place: functions for several types of elements have one together."""
+
+
 @dataclass(frozen=True)
 class _Argument:
     node: tree.Argument
@@ -184,6 +188,10 @@ def _explain(
 ) -> None:
     name = overloads[0].signature.name
     found = describe([argument.typed.type for argument in arguments])
+    if fitting and len({_place(info) for info, _ in fitting}) == 1:
+        text = f"`{name}` is for tensors of f32 and of f64, and no argument of {found} says which"
+        label = [Label(overloads[0].signature.span, "declared here")]
+        body.report.fail("E2303", text, node.span, label, help="a host number is neither: convert one with f32(...)")
     if fitting:
         labels = [Label(info.signature.span, "this one fits") for info, _ in fitting]
         body.report.fail("E0305", f"{len(fitting)} functions `{name}` fit {found}, and none is preferred", node.span, labels)
@@ -233,10 +241,14 @@ def _explain(
 
 def _nearest_of_each(overloads: tuple[FunctionInfo, ...], arguments: list[_Argument]) -> tuple[FunctionInfo, ...]:
     """Of each declaration one function: where it is made for several types of elements, the one that most arguments fit."""
-    found: dict[tuple[str, int], FunctionInfo] = {}
+    found: dict[Declared, FunctionInfo] = {}
     for info in sorted(overloads, key=lambda info: -_count_fitting(info.signature, arguments)):
-        found.setdefault((info.scope.name, info.signature.span.start), info)
+        found.setdefault(_place(info), info)
     return tuple(info for info in overloads if info in found.values())
+
+
+def _place(info: FunctionInfo) -> Declared:
+    return info.scope.name, info.signature.span.start
 
 
 def _count_fitting(signature: Signature, arguments: list[_Argument]) -> int:

@@ -107,7 +107,9 @@ def arithmetic(body: Body, node: tree.Binary, left: Typed, right: Typed) -> Type
             if node.operator in INTEGER_ONLY and kind.element.is_float:
                 body.report.fail("E0902", f"`{node.operator}` on floats is not built yet", node.span, help="`floor(x / y)` rounds down")
             if kind.element is Element.BOOL or (node.operator == "/" and not kind.element.is_float):
-                body.report.fail("E0310", f"`{node.operator}` is not for elements of type {ELEMENT_NAMES[kind.element]}", node.span)
+                text = f"`{node.operator}` is not for elements of type {ELEMENT_NAMES[kind.element]}"
+                mend = "`f32(x) / y` divides as floats, `x // y` rounds down" if kind.element is Element.I64 else None
+                body.report.fail("E0310", text, node.span, help=mend)
             if node.operator in INTEGER_ONLY:
                 is_safe = isinstance(right.constant, int) and right.constant not in (0, -1)
                 return Typed(kind, (_whole_quotient(body, node.operator, *value, is_safe),))

@@ -40,13 +40,14 @@ def _key(body: Body, node: tree.Axis) -> str:
     return body.context.axis(node).name
 
 
-def result_order(body: Body, pattern: tree.AxisList, known: Mapping[str, Axis]) -> list[str]:
+def result_order(body: Body, pattern: tree.AxisList, known: Mapping[str, Axis], help: str | None = None) -> list[str]:
     """The single axes of the pattern's right side in order; each must be known, none twice."""
     order: list[str] = []
     for part in single_axes(pattern):
         key = _key(body, part)
         if key not in known:
-            body.report.fail("E0402", f"axis {key} of the result is in no operand's pattern, which has {', '.join(known)}", part.span)
+            text = f"axis {key} of the result is in no operand's pattern, which has {', '.join(known)}"
+            body.report.fail("E0402", text, part.span, help=help)
         if key in order:
             body.report.fail("E0407", f"axis {key} stands twice in the result", part.span)
         order.append(key)
@@ -68,7 +69,7 @@ def rearrange(body: Body, operand: Typed, pattern: tree.Pattern, given: Mapping[
     assert isinstance(operand.type, Tensor)
     opened = _only_operand(body, "rearrange", operand, pattern, given, span)
     known = dict(zip(opened.names, opened.axes, strict=True))
-    order = result_order(body, pattern.output, known)
+    order = result_order(body, pattern.output, known, help="`repeat` makes an axis that the operand lacks, also one of size 1")
     dropped = [name for name in opened.names if name not in order]
     missing = [name for name in dropped if known[name].size.constant() != 1]  # an axis of size 1 may be squeezed
     if missing:

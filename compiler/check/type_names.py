@@ -19,12 +19,13 @@ from shapescript.compiler.syntax import tree
 
 MOST_NESTED_MODELS = 100
 MOST_TENSORS = 4096  # of a model: loops over lists of sub-models are unrolled, and each tensor is code of its own
-ELEMENTS = {"f32": Element.F32, "f64": Element.F64, "int": Element.I64, "bool": Element.BOOL}
+ELEMENTS = {"f32": Element.F32, "f64": Element.F64, "bf16": Element.BF16, "int": Element.I64, "bool": Element.BOOL}
 SCALARS = {"int": types.INT, "float": types.FLOAT, "bool": types.BOOL, "str": types.STR}
 HANDLES = {"Mode": types.MODE, "LogSink": types.SINK, "Vocabulary": types.VOCABULARY}
 BUILT_IN = (*ELEMENTS, *SCALARS, *HANDLES, *KINDS, "Dataset")
 FOREIGN = {
-    **dict.fromkeys(("f16", "bf16", "float16", "float32", "Tensor", "tensor", "ndarray", "array"), "a tensor of f32 is written `[b n]`"),
+    **dict.fromkeys(("f16", "float16", "float32", "Tensor", "tensor", "ndarray", "array"), "a tensor of f32 is written `[b n]`"),
+    "bfloat16": "a tensor of bf16 is written `bf16[b n]`",
     **dict.fromkeys(("float64", "double"), "a tensor of f64 is written `f64[b n]`"),
     **dict.fromkeys(("i32", "i64", "int32", "int64", "long"), "a tensor of whole numbers is written `int[b n]`, and has 64 bits"),
     "string": "a string is a `str`",

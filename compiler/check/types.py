@@ -41,7 +41,7 @@ class Tensor:
     axes: tuple[Axis, ...] = ()
 
     def __str__(self) -> str:
-        prefix = {Element.F32: "", Element.F64: "f64", Element.I64: "int", Element.BOOL: "bool"}[self.element]
+        prefix = {Element.F32: "", Element.F64: "f64", Element.BF16: "bf16", Element.I64: "int", Element.BOOL: "bool"}[self.element]
         return f"{prefix}[{' '.join(axis.name for axis in self.axes)}]"
 
 

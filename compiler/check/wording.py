@@ -10,7 +10,7 @@ from shapescript.compiler.check.axes import agree
 from shapescript.compiler.check.types import Axis, Tensor, Type
 from shapescript.compiler.ir.types import Element
 
-ELEMENT_NAMES = {Element.F32: "f32", Element.F64: "f64", Element.I64: "int", Element.BOOL: "bool"}
+ELEMENT_NAMES = {Element.F32: "f32", Element.F64: "f64", Element.BF16: "bf16", Element.I64: "int", Element.BOOL: "bool"}
 
 
 def wanted_and_found(wanted: Type, found: Type) -> str:
@@ -48,7 +48,7 @@ def mend(wanted: Type, found: Type) -> str | None:
             return "convert it: int(...)"
         case types.Scalar("float"), Tensor(Element.I64, ()):
             return "convert it: float(...)"
-        case types.Scalar("bool"), types.Scalar("int" | "float") | Tensor(Element.F32 | Element.F64 | Element.I64, ()):
+        case types.Scalar("bool"), types.Scalar("int" | "float") | Tensor(Element.F32 | Element.F64 | Element.BF16 | Element.I64, ()):
             return "compare it, for instance with `!= 0`"
         case types.Dataset(ordered=False), types.Dataset(ordered=True):
             return "give the dataset, and shuffle it where it is iterated"

@@ -15,7 +15,7 @@ import numpy as np
 from shapescript.compiler.codegen.context import ContextLayout
 from shapescript.compiler.codegen.memory import aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of
-from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import (
@@ -133,7 +133,7 @@ class _Source:
             case ModelType():
                 return f"aligned({flat_layout(kind).total})"
             case OptimiserType(name, model):
-                return f"optimiser({name!r}, {flat_layout(model).total})"
+                return f"optimiser({name!r}, {slot_layout(model).total})"
         return "None"
 
     def _result(self, kind: Type, name: str) -> str:

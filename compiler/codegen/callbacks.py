@@ -14,7 +14,7 @@ from shapescript.compiler.codegen.lower_host import answer_words, asked_words, o
 from shapescript.compiler.codegen.lowering import GROW, POLL, Site
 from shapescript.compiler.codegen.memory import Arena, aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of, bytes_at, tensor_at
-from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import DatasetType, Element, HandleType, ModelType, OptimiserType, OrderedType, TensorType, Type
 from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, FIRST_SLOT, KINDS, OptimiserKind
@@ -164,7 +164,7 @@ class Frame:
             case ModelType():
                 return bytes_at(self.words[place], flat_layout(kind).total)
             case OptimiserType(name, model):
-                return _state_at(self.words[place], KINDS[name], flat_layout(model).total)
+                return _state_at(self.words[place], KINDS[name], slot_layout(model).total)
             case _:
                 return self.object(self.words[place])
 
@@ -201,7 +201,7 @@ class Frame:
                 self._keep(_buffer(value, flat_layout(kind).total), place)
             case OptimiserType(name, model):
                 for slot in KINDS[name].slots_of(value.constants(KINDS[name])):
-                    _buffer(value.slot(KINDS[name], slot), flat_layout(model).total)
+                    _buffer(value.slot(KINDS[name], slot), slot_layout(model).total)
                 self.kept.append(value)
                 self._keep(value.block, place)
             case HandleType() | DatasetType() | OrderedType():

@@ -12,11 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from shapescript.compiler.codegen.emit import F32, F64, I1, I64, PTR, Builder, ElementType, Value, at
+from shapescript.compiler.codegen import scalars
+from shapescript.compiler.codegen.emit import F32, F64, I1, I16, I64, PTR, Builder, ElementType, Value, at
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.numerics.bfloat16 import from_bfloat16, to_bfloat16
+from shapescript.compiler.numerics.scalar import Argument, Kind
 
 WORD_BYTES = 8
 DETAILS = 4
+
+TO_BF16, FROM_BF16 = to_bfloat16(Argument(0, Kind.F64)), from_bfloat16(Argument(0, Kind.U16))
 
 
 class Word(IntEnum):
@@ -81,11 +86,15 @@ def load_number(b: Builder, context: Value, index: int, element: Element) -> Val
         return load_word(b, context, index, F64)
     if element is Element.F32:
         return b.fptrunc(load_word(b, context, index, F64), F32)
+    if element is Element.BF16:
+        return scalars.emit(b, TO_BF16, [load_word(b, context, index, F64)])
     bits = load_word(b, context, index)
     return bits if element is Element.I64 else b.icmp_signed("!=", bits, I64(0))
 
 
 def store_number(b: Builder, value: Value, context: Value, index: int) -> None:
+    if value.type == I16:
+        value = scalars.emit(b, FROM_BF16, [value])
     if value.type == F32:
         value = b.fpext(value, F64)
     elif value.type == I1:

@@ -14,6 +14,7 @@ from shapescript.compiler.codegen.lowering import REGISTER_TYPES
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.numerics.bfloat16 import bits_of_number
 from shapescript.compiler.numerics.scalar import Argument, Expr
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.elementwise import KINDS
@@ -35,7 +36,14 @@ def emit_scalar_op(b: Builder, op: Op, operands: Sequence[Value]) -> Value:
 
 def constant(op: Op) -> Value:
     """Of a `constant` operation."""
-    value, element = op.attributes["value"], op.attributes["element"]
+    return known_number(op.attributes["value"], op.attributes["element"])
+
+
+def known_number(value: float, element: Element) -> Value:
+    """A number as it is in registers."""
+    if element is Element.BF16:
+        bits = bits_of_number(value)
+        return emit.constant(bits - (1 << 16) if bits >> 15 else bits, REGISTER_TYPES[element])
     return emit.constant(int(value) if element in (Element.I64, Element.BOOL) else value, REGISTER_TYPES[element])
 
 

@@ -1,7 +1,7 @@
 """Small helpers that build LLVM IR: loops, vectors, masks, memory. They hold no state beside the builder.
 
-Values are LLVM values; a size may also be a Python int (`Size`), which is baked in. Element types are F32, F64, I32, I64 and, for bool
-in memory, I8 holding 0 or 1; conditions are I1. Pointers are opaque. A mask is a vector of I1, constant or computed; None is all lanes.
+Values are LLVM values; a size may also be a Python int (`Size`), which is baked in. Element types are F32, F64, I32, I64, for bf16
+I16 with its bits, and for bool in memory I8 holding 0 or 1; conditions are I1. Pointers are opaque. A mask is a vector of I1, constant or computed; None is all lanes.
 Nothing here sets a fast-math or contraction flag.
 """
 
@@ -20,21 +20,21 @@ ElementType: TypeAlias = ir.Type
 Size: TypeAlias = "int | ir.Value"
 
 F32, F64 = ir.FloatType(), ir.DoubleType()
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+I1, I8, I16, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 PTR, VOID = ir.PointerType(), ir.VoidType()
 LANES = 16  # lanes of a reduction, and the width that elementwise code is vectorised with on every target
 BLOCK = 4096  # elements of a reduction's block, k of a contraction's block
 
-_ELEMENTS = {"f32": F32, "f64": F64, "i32": I32, "u32": I32, "i64": I64, "u64": I64, "bool": I8}
+_ELEMENTS = {"f32": F32, "f64": F64, "bf16": I16, "i32": I32, "u32": I32, "i64": I64, "u64": I64, "bool": I8}
 
 
 def element_type(name: str) -> ElementType:
-    """The type in memory of an element kind: f32, f64, i32, u32, i64, u64 or bool (I8)."""
+    """The type in memory of an element kind: f32, f64, bf16 (I16), i32, u32, i64, u64 or bool (I8)."""
     return _ELEMENTS[name]
 
 
 def element_bytes(element: ElementType) -> int:
-    return {F32: 4, F64: 8, I8: 1, I32: 4, I64: 8}[element]
+    return {F32: 4, F64: 8, I8: 1, I16: 2, I32: 4, I64: 8}[element]
 
 
 def is_float(element: ElementType) -> bool:
@@ -303,7 +303,7 @@ def stored_condition(b: Builder, condition: Value) -> Value:
 
 
 def _suffix(element: ElementType) -> str:
-    return {F32: "f32", F64: "f64", I8: "i8", I32: "i32", I64: "i64"}[element]
+    return {F32: "f32", F64: "f64", I8: "i8", I16: "i16", I32: "i32", I64: "i64"}[element]
 
 
 # ---- arithmetic of sizes: Python numbers where both are, else emitted; then the builder must be given

@@ -16,11 +16,12 @@ from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import (
     BLOCK,
     F32,
     F64,
+    I16,
     I64,
     LANES,
     PTR,
@@ -39,7 +40,10 @@ from shapescript.compiler.codegen.emit import (
     vector_of,
     while_loop,
 )
+from shapescript.compiler.numerics.bfloat16 import from_bfloat16
+from shapescript.compiler.numerics.scalar import Argument, Kind
 
+_FROM_BF16 = from_bfloat16(Argument(0, Kind.U16))
 BLOCKS_TOGETHER = 4  # blocks squared side by side: one alone waits for its additions
 
 
@@ -183,11 +187,13 @@ def not_finite(b: Builder, x: Value) -> Value:
 
 
 def emit_all_finite(b: Builder, values: Value, element: emit.ElementType, count: Size) -> Value:
-    """Whether all of `count` adjacent F32 or F64 elements are finite (I1)."""
+    """Whether all of `count` adjacent F32, F64 or bf16 (I16) elements are finite (I1)."""
     whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
 
     def turn(i: Value, state: Sequence[Value], mask: Value | None = None) -> list[Value]:
-        return [b.or_(state[0], not_finite(b, load(b, at(b, values, i, element), element, LANES, mask)))]
+        found = load(b, at(b, values, i, element), element, LANES, mask)
+        wide = scalars.emit(b, _FROM_BF16, [found]) if element == I16 else found
+        return [b.or_(state[0], not_finite(b, wide))]
 
     found = loop(b, 0, whole, LANES, turn, [ir.Constant(vector_of(emit.I1, LANES), None)])
     mask = lane_mask(b, emit.size(emit.minus(b, count, whole)), LANES)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import (
     F64,
+    I16,
     I64,
     LANES,
     Builder,
@@ -19,6 +20,10 @@ from shapescript.compiler.codegen.emit import (
     store,
 )
 from shapescript.compiler.codegen.reductions import Reduction, reduce_run
+from shapescript.compiler.numerics.bfloat16 import from_bfloat16, to_bfloat16
+from shapescript.compiler.numerics.scalar import Argument, Kind
+
+_FROM_BF16, _TO_BF16 = from_bfloat16(Argument(0, Kind.U16)), to_bfloat16(Argument(0, Kind.F32))
 
 
 def each_vector(b: Builder, count: emit.Size, body: Callable[[Value, Value | None], None]) -> None:
@@ -31,13 +36,20 @@ def each_vector(b: Builder, count: emit.Size, body: Callable[[Value, Value | Non
             body(emit.size(whole), lane_mask(b, rest, LANES))
 
 
+def load_wide(b: Builder, here: Value, element: ElementType, mask: Value | None) -> Value:
+    """Sixteen floats; those of bf16 as f32."""
+    value = load(b, here, element, LANES, mask)
+    return scalars.emit(b, _FROM_BF16, [value]) if element == I16 else value
+
+
 def emit_scale(b: Builder, element: ElementType, tensor: Value, count: emit.Size, factor: Value) -> None:
     """tensor *= factor."""
     factors = splat(b, factor, LANES)
 
     def vector(i: Value, mask: Value | None) -> None:
         here = at(b, tensor, i, element)
-        store(b, b.fmul(load(b, here, element, LANES, mask), factors), here, mask)
+        scaled = b.fmul(load_wide(b, here, element, mask), factors)
+        store(b, scalars.emit(b, _TO_BF16, [scaled]) if element == I16 else scaled, here, mask)
 
     each_vector(b, count, vector)
 
@@ -46,7 +58,7 @@ def emit_square_sum(b: Builder, element: ElementType, tensor: Value, count: emit
     """The sum of squares, in f64: one reduction."""
 
     def square(b: Builder, i: Value, mask: Value | None) -> list[Value]:
-        value = load(b, at(b, tensor, i, element), element, LANES, mask)
+        value = load_wide(b, at(b, tensor, i, element), element, mask)
         wide = value if element == F64 else b.fpext(value, emit.vector_of(F64, LANES))
         return [b.fmul(wide, wide)]
 

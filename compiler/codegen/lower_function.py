@@ -5,6 +5,7 @@ from __future__ import annotations
 from shapescript.compiler.codegen import (
     along,
     emit,
+    fold,
     indexing,
     lower_control,
     lower_data,
@@ -31,13 +32,15 @@ from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.ir.sizes import product
-from shapescript.compiler.ir.types import MODE, DatasetType, TensorType
+from shapescript.compiler.ir.types import MODE, DatasetType, Element, TensorType
+from shapescript.compiler.numerics import bfloat16
 from shapescript.compiler.ops.locations import Location, ParameterStorage, ResultStorage, argument_symbols, has_storage
 from shapescript.compiler.passes.plan import plan_memory
 
 ENTRY = "shapescript_entry"
 RULE_MODULES = (  # they fill RULES
     along,
+    fold,
     indexing,
     lower_control,
     lower_data,
@@ -114,7 +117,7 @@ def _give(low: Lowering, value: nodes.Value, place: int) -> None:
         _make_nans_canonical(low, value, target)
     elif isinstance(value.type, TensorType):
         number = low.number(value)
-        if value.type.element.is_float:
+        if value.type.element.is_float and value.type.element is not Element.BF16:  # as a bf16 every NaN is the canonical one
             number = b.select(b.fcmp_unordered("uno", number, number), constant(float("nan"), number.type), number)
         store_number(b, number, low.context, word)
     else:
@@ -140,12 +143,17 @@ def _make_nans_canonical(low: Lowering, value: nodes.Value, where: Location) -> 
 
 def _canonical(b: Builder, element: emit.ElementType, values: Value, count: Value) -> None:
     """A NaN's sign and payload are not exact: in what is returned every NaN is the positive quiet one."""
-    nan = constant(float("nan"), emit.vector_of(element, LANES))
+    is_bf16 = element == emit.I16
+    nan = constant(bfloat16.NAN if is_bf16 else float("nan"), emit.vector_of(element, LANES))
+    magnitude, infinite = (constant(bits, nan.type) for bits in (0x7FFF, 0x7F80))
+
+    def is_nan(value: Value) -> Value:
+        return b.icmp_signed(">", b.and_(value, magnitude), infinite) if is_bf16 else b.fcmp_unordered("uno", value, value)
 
     def vector(i: Value, mask: Value | None) -> None:
         here = at(b, values, i, element)
         value = load(b, here, element, LANES, mask)
-        store(b, b.select(b.fcmp_unordered("uno", value, value), nan, value), here, mask)
+        store(b, b.select(is_nan(value), nan, value), here, mask)
 
     each_vector(b, count, vector)
 

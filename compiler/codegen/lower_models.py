@@ -145,5 +145,5 @@ def _scale_model(low: Lowering, op: Op) -> None:
 
 
 def _scale(low: Lowering, element: emit.ElementType, tensor: Value, count: int, factor: Value) -> None:
-    number = factor if element == F32 else low.b.fpext(factor, F64)
+    number = low.b.fpext(factor, F64) if element == F64 else factor
     low.shared("scale", element, [tensor, I64(count), number], lambda b, given: emit_scale(b, element, *given))

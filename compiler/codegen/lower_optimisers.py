@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, ElementType, Value, at, constant, load, store
+from shapescript.compiler.codegen.emit import F64, I64, Builder, ElementType, Value, at, constant, load, store
 from shapescript.compiler.codegen.lower_models import clear_padding, layout_of
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
-from shapescript.compiler.codegen.optimiser import emit_given, emit_moves_padding, emit_numbers, emit_update
+from shapescript.compiler.codegen.optimiser import computed_in, emit_given, emit_moves_padding, emit_numbers, emit_update
 from shapescript.compiler.codegen.storage import clear_bytes, each_slot, load_constants, prepare_slots, present_slots, slot_pointer
-from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, flat_layout
+from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, slot_layout
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import OptimiserType, Treatment
-from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, KINDS, STEP
+from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, KINDS, STEP, OptimiserKind
 from shapescript.compiler.numerics.ranges import RANGES
 
 
@@ -24,7 +24,7 @@ def _optimiser(low: Lowering, op: Op) -> None:
     b, kind = low.b, op.result.type
     assert isinstance(kind, OptimiserType)
     location = low.plan.locations[op.result]
-    block, total = low.address(location), flat_layout(kind.model).total
+    block, total = low.address(location), slot_layout(kind.model).total
     store(b, I64(0), at(b, block, STEP, I64))
     for place, operand in enumerate(op.operands[1:]):
         store(b, low.number(operand), at(b, block, FIRST_CONSTANT + place, F64))
@@ -50,10 +50,12 @@ def _check_range(low: Lowering, op: Op) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring parameters that are updated alike, from one element of the buffer to another, both multiples of 64 bytes."""
+    """Neighbouring parameters that are updated alike, from one element of the buffer to another; in the slots they lie so many elements
+    further on."""
 
     low: int
     high: int
+    shift: int = 0
 
 
 Alike = tuple[ElementType, Treatment]
@@ -65,23 +67,24 @@ def _update(low: Lowering, op: Op) -> None:
     b = low.b
     model, state, gradient, rate, factor = op.operands
     assert isinstance(state.type, OptimiserType)
-    kind, block, layout = KINDS[state.type.kind], low.pointer(state), layout_of(model)
+    kind, block, layout, remembered = KINDS[state.type.kind], low.pointer(state), layout_of(model), slot_layout(state.type.model)
     step = b.add(load(b, at(b, block, STEP, I64), I64), I64(1))
     store(b, step, at(b, block, STEP, I64))
     given = emit_given(b, kind, load_constants(b, kind, block), step)
-    sorts = alike(layout)
+    sorts, places = alike(layout), {part.leaf.name: part for part in remembered.leaves}
     numbers = {sort: emit_numbers(b, kind, given, sort[0], low.number(rate), sort[1].rate, sort[1].decay) for sort in sorts}
-    factors = {element: low.number(factor) if element == F32 else b.fpext(low.number(factor), F64) for element, _ in sorts}
+    factors = {element: b.fpext(low.number(factor), F64) if element == F64 else low.number(factor) for element, _ in sorts}
 
     def with_slots(has_optional: bool) -> None:
         slots = [slot_pointer(b, block, kind.slots.index(slot)) for slot in kind.slots_with(has_optional)]
-        buffers = [low.pointer(model), low.pointer(gradient), *slots]
+        tensors = [low.pointer(model), low.pointer(gradient)]
         for (element, treatment), leaves in sorts.items():
             scalars = factors[element], numbers[element, treatment]
-            _each_run(b, runs(leaves), partial(emit_update, b, kind, element, has_optional, buffers, *scalars))
+            _each_run(b, runs(leaves, places), partial(_update_run, b, kind, element, has_optional, tensors, slots, *scalars))
             with b.if_then(emit_moves_padding(b, kind, element, has_optional, *scalars), likely=False):
-                for buffer in (buffers[0], *slots):
-                    clear_padding(b, leaves, buffer)
+                clear_padding(b, leaves, tensors[0])
+                for slot in slots:
+                    clear_padding(b, [places[part.leaf.name] for part in leaves], slot)
 
     if not kind.optional_slots:
         with_slots(False)
@@ -102,30 +105,48 @@ def alike(layout: FlatLayout) -> Mapping[Alike, list[FlatLeaf]]:
     return found
 
 
-def runs(leaves: Sequence[FlatLeaf]) -> list[Run]:
+def _update_run(
+    b: Builder,
+    kind: OptimiserKind,
+    element: ElementType,
+    has_optional: bool,
+    tensors: Sequence[Value],
+    slots: Sequence[Value],
+    factor: Value,
+    numbers: Sequence[Value],
+    low: emit.Size,
+    high: emit.Size,
+    shift: emit.Size,
+) -> None:
+    shifted = [at(b, slot, shift, computed_in(element)) for slot in slots]
+    emit_update(b, kind, element, has_optional, [*tensors, *shifted], factor, numbers, low, high)
+
+
+def runs(leaves: Sequence[FlatLeaf], slots: Mapping[str, FlatLeaf]) -> list[Run]:
     """The fewest runs that cover these parameters, of one element type, and no others."""
     found: list[Run] = []
     for part in leaves:
-        width = part.leaf.type.element.bytes
-        used = -(-part.count * width // ALIGNMENT) * ALIGNMENT
-        low, high = part.offset // width, (part.offset + used) // width
-        if found and found[-1].high == low:
-            found[-1] = Run(found[-1].low, high)
+        slot = slots[part.leaf.name]
+        width, lanes = slot.leaf.type.element.bytes, ALIGNMENT // slot.leaf.type.element.bytes
+        low = part.offset // part.leaf.type.element.bytes
+        high, shift = low + -(-part.count // lanes) * lanes, slot.offset // width - low
+        if found and (found[-1].high, found[-1].shift) == (low, shift):
+            found[-1] = Run(found[-1].low, high, shift)
         else:
-            found.append(Run(low, high))
+            found.append(Run(low, high, shift))
     return found
 
 
-def _each_run(b: Builder, found: Sequence[Run], act: Callable[[emit.Size, emit.Size], None]) -> None:
+def _each_run(b: Builder, found: Sequence[Run], act: Callable[[emit.Size, emit.Size, emit.Size], None]) -> None:
     """One after the other; many of them from a table, since code for each would be long."""
     if len(found) <= 2:
         for run in found:
-            act(run.low, run.high)
+            act(run.low, run.high, run.shift)
         return
-    table = emit.constant_table(b.module, "runs", [number for run in found for number in (run.low, run.high)])
+    table = emit.constant_table(b.module, "runs", [number for run in found for number in (run.low, run.high, run.shift)])
 
     def turn(place: Value, _: Sequence[Value]) -> None:
-        row = at(b, table, b.mul(place, I64(2)), I64)
-        act(load(b, row, I64), load(b, at(b, row, 1, I64), I64))
+        row = at(b, table, b.mul(place, I64(3)), I64)
+        act(*(load(b, at(b, row, column, I64), I64) for column in range(3)))
 
     emit.loop(b, 0, len(found), 1, turn)

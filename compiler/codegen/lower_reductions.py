@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_columns, emit_arg_extreme_run
-from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Value, at, is_float, load, store
+from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, Value, at, is_float, load, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, dense_strides, emit_loops, merged, step
 from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run, reduce_strided
 from shapescript.compiler.codegen.reductions_columns import column_lanes, reduce_columns
+from shapescript.compiler.codegen.reductions_runs import reduce_runs
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Op
@@ -87,6 +88,8 @@ class _ReductionNest:
             emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._columns(b, source, result, offsets, sizes, count, columns))
         elif len(summed) <= 1:
             emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._run(b, source, result, offsets, count))
+        elif self.reduced[-1]:
+            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._runs(b, source, result, offsets, sizes, summed, count))
         else:
             emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._strided(b, source, result, offsets, sizes, summed, count))
 
@@ -118,6 +121,21 @@ class _ReductionNest:
             return
         (value,) = reduce_run(b, [Reduction(self._name, self.element)], count, loaded(start, self.element))
         store(b, self._finished(b, value, count), target)
+
+    def _runs(
+        self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis], count: emit.Size
+    ) -> None:
+        """Several reduced axes, the elements of the last one adjacent."""
+
+        def produce(b: Builder, indices: Sequence[Value], i: Value, mask: Value | None) -> list[Value]:
+            place = emit.plus(b, offsets[0], i)
+            for index, axis in zip(indices, summed[:-1], strict=True):
+                place = step(b, place, index, sizes.of(b, axis.strides[0]))
+            return [load(b, at(b, source, place, self.element), self.element, LANES, mask)]
+
+        reduction = Reduction(self._name, self.element)
+        (value,) = reduce_runs(b, [reduction], [sizes.of(b, axis.size) for axis in summed], produce)
+        store(b, self._finished(b, value, count), self._result_at(b, result, offsets[1]))
 
     def _strided(
         self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis], count: emit.Size

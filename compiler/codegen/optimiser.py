@@ -2,7 +2,7 @@
 
 Buffers are 64-byte aligned; each parameter begins at a multiple of 64 bytes, and what lies between them holds zeros. So neighbouring
 parameters of one element type and treatment are one run: `emit_update` works on elements low to high of all buffers, and any cut at
-multiples of 64 bytes shares a run out.
+multiples of 64 bytes shares a run out. A bf16 value (I16) and its gradient are widened to f32, and the value is rounded once; slots are f32.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from shapescript.compiler.codegen import scalars
 from shapescript.compiler.codegen.emit import (
     F32,
     F64,
+    I16,
     I64,
     PTR,
     Builder,
@@ -36,10 +37,19 @@ from shapescript.compiler.codegen.emit import (
 )
 from shapescript.compiler.ir.flat import ALIGNMENT
 from shapescript.compiler.numerics import elementary
+from shapescript.compiler.numerics.bfloat16 import from_bfloat16, to_bfloat16
 from shapescript.compiler.numerics.optimisers import OptimiserKind, number_expressions, update_expressions
 from shapescript.compiler.numerics.scalar import Argument, Kind
 
-KINDS_OF: dict[ElementType, Kind] = {F32: Kind.F32, F64: Kind.F64}
+KINDS_OF: dict[ElementType, Kind] = {F32: Kind.F32, F64: Kind.F64, I16: Kind.F32}  # of what the update is computed in
+
+
+def computed_in(element: ElementType) -> ElementType:
+    """The type of an update's numbers and slots: f32 for bf16."""
+    return F32 if element == I16 else element
+
+
+_FROM_BF16, _TO_BF16 = from_bfloat16(Argument(0, Kind.U16)), to_bfloat16(Argument(0, Kind.F32))
 
 
 @dataclass(frozen=True)
@@ -92,28 +102,37 @@ def emit_update(
 ) -> None:
     """Update elements low to high (multiples of 64 bytes) with the gradient times `factor`.
 
-    buffers: the values, the gradient, the slots that are there. Factor and numbers are of the element's type.
+    buffers: the values, the gradient, the slots that are there. Factor and numbers are of the type that is
+    computed in.
     """
     fn = _update(b.module, kind, element, has_optional, len(buffers), len(numbers))
     b.call(fn, [*buffers, size(low), size(high), factor, *numbers])
 
 
 def _update(module: ir.Module, kind: OptimiserKind, element: ElementType, has_optional: bool, buffers: int, numbers: int) -> Any:
-    name = f"{kind.name}.{KINDS_OF[element].value}{'.' + kind.optional_slots[0].name if has_optional else ''}"
+    name = f"{kind.name}.{'bf16' if element == I16 else KINDS_OF[element].value}{'.' + kind.optional_slots[0].name if has_optional else ''}"
     if name in module.globals:
         return module.globals[name]
-    fn, b = function(module, name, [PTR] * buffers + [I64] * 2 + [element] * (1 + numbers))
+    fn, b = function(module, name, [PTR] * buffers + [I64] * 2 + [computed_in(element)] * (1 + numbers))
     pointers, (low, high, *scalar_numbers) = fn.args[:buffers], fn.args[buffers:]
-    lanes = ALIGNMENT // element_bytes(element)
+    lanes = ALIGNMENT // element_bytes(computed_in(element))
+    types = [element, *[computed_in(element)] * (buffers - 2), element]  # in turn
     spread = [splat(b, number, lanes) for number in scalar_numbers]
     expressions = update_expressions(kind, KINDS_OF[element], has_optional)
     in_turn = [*pointers[1:], pointers[0]]  # beyond the caches a tenth faster than the value first
 
     def turn(i: Value, _: Sequence[Value]) -> None:
-        gradient, *slots, value = (load(b, at(b, pointer, i, element), element, lanes, align=ALIGNMENT) for pointer in in_turn)
+        loaded = [
+            load(b, at(b, pointer, i, type_), type_, lanes, align=lanes * element_bytes(type_))
+            for pointer, type_ in zip(in_turn, types, strict=True)
+        ]
+        gradient, *slots, value = (
+            scalars.emit(b, _FROM_BF16, [one]) if type_ == I16 else one for one, type_ in zip(loaded, types, strict=True)
+        )
         moved = scalars.emit_all(b, (*expressions[1:], expressions[0]), [value, gradient, *slots, *spread])
-        for pointer, new in zip(in_turn[1:], moved, strict=True):
-            store(b, new, at(b, pointer, i, element), align=ALIGNMENT)
+        for pointer, new, type_ in zip(in_turn[1:], moved, types[1:], strict=True):
+            stored = scalars.emit(b, _TO_BF16, [new]) if type_ == I16 else new
+            store(b, stored, at(b, pointer, i, type_), align=lanes * element_bytes(type_))
 
     loop(b, low, high, lanes, turn)
     b.ret_void()
@@ -124,6 +143,7 @@ def emit_moves_padding(
     b: Builder, kind: OptimiserKind, element: ElementType, has_optional: bool, factor: Value, numbers: Sequence[Value]
 ) -> Value:
     """Whether an update with these numbers makes anything but +0 of zeros (I1): without eps, say, it divides 0 by 0."""
+    element = computed_in(element)
     word = {F32: Kind.I32, F64: Kind.I64}[element]
     expressions = update_expressions(kind, KINDS_OF[element], has_optional)
     zeros = [constant(0.0, element)] * (len(expressions) + 1)

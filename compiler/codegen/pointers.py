@@ -15,6 +15,7 @@ Array = npt.NDArray[Any]
 DTYPES: dict[Element, np.dtype[Any]] = {
     Element.F32: np.dtype(np.float32),
     Element.F64: np.dtype(np.float64),
+    Element.BF16: np.dtype(np.uint16),  # its bits
     Element.I64: np.dtype(np.int64),
     Element.BOOL: np.dtype(np.bool_),
 }

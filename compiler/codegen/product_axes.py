@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shapescript.compiler.codegen.nests import Axis, dense_strides, merged
-from shapescript.compiler.ir.sizes import ONE, ZERO, Size
+from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
 
 A, B, C = range(3)  # the places of the operands and the result among an axis's strides; what else is read at the result's places follows
 
@@ -23,11 +23,15 @@ class Operand:
 
 @dataclass(frozen=True)
 class ProductAxes:
-    """Strides are those of A, B, C and the others, in this order. `swapped`: A is the contraction's right operand."""
+    """Strides are those of A, B, C and the others, in this order. `swapped`: A is the contraction's right operand.
+
+    `runs`: the summed places are as many runs of `summed`; one of one element where they can be walked through in one stride.
+    """
 
     rows: Axis
     columns: Axis
     summed: Axis
+    runs: Axis
     batch: tuple[Axis, ...]
     swapped: bool
 
@@ -54,6 +58,36 @@ def group(left: Sequence[int], right: Sequence[int], out: Sequence[int], sizes: 
     return Groups(batch, of_right if swapped else of_left, of_left if swapped else of_right, summed, swapped)
 
 
+SHORTEST_RUN = 16  # of summed places: shorter ones cost more than bringing an operand to one stride first
+WORTH_PACKING_LESS = 256  # steps of k
+
+
+def are_runs(a: Operand, b: Operand, groups: Groups, sizes: Mapping[int, Size]) -> bool:
+    """Whether both operands' summed places can be walked through where they lie: in one stride, or in runs of one."""
+    axes = _summed_axes(a, b, groups, sizes)
+    length = axes[-1].size.constant() if len(axes) > 1 else None
+    return len(axes) <= 2 and (length is None or length >= SHORTEST_RUN)
+
+
+def _summed_axes(a: Operand, b: Operand, groups: Groups, sizes: Mapping[int, Size]) -> list[Axis]:
+    strides = [a.strides(sizes), b.strides(sizes)]
+    return merged([Axis(sizes[letter], tuple(own[letter] for own in strides)) for letter in groups.summed])
+
+
+def packing_less(a: Operand, b: Operand, groups: Groups, sizes: Mapping[int, Size]) -> Groups:
+    """The operands' parts exchanged where B has to be packed, A is smaller, and k is long, as for the weight of a convolution: then the
+    result is stored number by number, which costs less than packing the larger operand."""
+    rows, columns, summed = (
+        product(sizes[letter] for letter in letters).constant() for letters in (groups.rows, groups.columns, groups.summed)
+    )
+    last = next((letter for letter in reversed(groups.columns) if sizes[letter] != ONE), None)
+    if rows is None or columns is None or last is None or b.strides(sizes)[last] == ONE:
+        return groups
+    if not SHORTEST_RUN <= rows < columns or (summed is not None and summed < WORTH_PACKING_LESS):
+        return groups
+    return Groups(groups.batch, groups.columns, groups.rows, groups.summed, not groups.swapped)
+
+
 def unmerged(operand: Operand, groups: Groups, sizes: Mapping[int, Size]) -> bool:
     """Whether an operand's summed axes can't be walked through in one stride."""
     strides = operand.strides(sizes)
@@ -78,5 +112,6 @@ def product_axes(
     one = Axis(ONE, (ZERO,) * len(tensors))
     *outer_rows, rows = axes(groups.rows) or [one]
     *outer_columns, columns = axes(groups.columns) or [one]
-    (summed,) = axes(groups.summed) or [one]
-    return ProductAxes(rows, columns, summed, (*axes(groups.batch), *outer_rows, *outer_columns), groups.swapped)
+    *runs, summed = axes(groups.summed) or [one]
+    (run,) = runs or [one]
+    return ProductAxes(rows, columns, summed, run, (*axes(groups.batch), *outer_rows, *outer_columns), groups.swapped)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.contraction import BatchAxis, Contraction, Epilogue, emit_contraction, scratch_bytes
@@ -15,7 +15,20 @@ from shapescript.compiler.codegen.emit import Value
 from shapescript.compiler.codegen.epilogues import RegionEpilogue
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments, placed_strides
-from shapescript.compiler.codegen.product_axes import A, B, C, Groups, Operand, ProductAxes, group, packed_letters, product_axes, unmerged
+from shapescript.compiler.codegen.product_axes import (
+    A,
+    B,
+    C,
+    Groups,
+    Operand,
+    ProductAxes,
+    are_runs,
+    group,
+    packed_letters,
+    packing_less,
+    product_axes,
+    unmerged,
+)
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op, free_values
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, number, product
@@ -48,10 +61,14 @@ class _Shape:
     axes: ProductAxes
 
     def contraction(self, value: Evaluate) -> Contraction:
-        rows, columns, summed = self.axes.rows, self.axes.columns, self.axes.summed
+        rows, columns, summed, runs = self.axes.rows, self.axes.columns, self.axes.summed, self.axes.runs
         strides = (rows.strides[A], summed.strides[A], summed.strides[B], columns.strides[B], rows.strides[C])
         a_row, a_k, b_k, b_column, c_row = (value(stride) for stride in strides)
-        return Contraction(self.element, value(rows.size), value(columns.size), value(summed.size), a_row, a_k, b_k, b_column, c_row)
+        sizes = value(rows.size), value(columns.size), value(runs.size * summed.size)
+        found = Contraction(self.element, *sizes, a_row, a_k, b_k, b_column, c_row)
+        if runs.size == ONE:
+            return found
+        return replace(found, run=value(summed.size), a_run=value(runs.strides[A]), b_run=value(runs.strides[B]))
 
     def batch(self, value: Evaluate) -> list[BatchAxis]:
         return [BatchAxis(value(axis.size), *(value(axis.strides[place]) for place in (A, B, C))) for axis in self.axes.batch]
@@ -81,8 +98,11 @@ class _Product:
 
     def lower(self) -> None:
         groups = group(self.left, self.right, self.out, self.sizes)
+        first, second = Operand(self.left), Operand(self.right)
+        groups = packing_less(second if groups.swapped else first, first if groups.swapped else second, groups, self.sizes)
+        in_place = are_runs(first, second, groups, self.sizes)
         with ExitStack() as scratches:
-            left, right = (self._operand(place, groups, scratches) for place in range(2))
+            left, right = (self._operand(place, groups, in_place, scratches) for place in range(2))
             a, b = (right, left) if groups.swapped else (left, right)
             axes = product_axes(a[0], b[0], Operand(self.out), self._others(), groups, self.sizes)
             targets = [low_pointer for result in self.op.results if (low_pointer := self._target(result, scratches)) is not None]
@@ -91,13 +111,13 @@ class _Product:
             for result, target in zip(numbers, targets if numbers else (), strict=True):
                 self.low.define(result, self.low.load_number(target, result_type(result).element))
 
-    def _operand(self, place: int, groups: Groups, scratches: ExitStack) -> tuple[Operand, Value]:
+    def _operand(self, place: int, groups: Groups, in_place: bool, scratches: ExitStack) -> tuple[Operand, Value]:
         low, value, operand = self.low, self.op.operands[place], Operand((self.left, self.right)[place])
         if not has_storage(value):
             pointer = scratches.enter_context(low.scratch(NUMBER_BYTES))
             low.store_number(low.number(value), pointer)
             return operand, pointer
-        if not unmerged(operand, groups, self.sizes):
+        if in_place or not unmerged(operand, groups, self.sizes):
             return operand, low.pointer(value)
         letters = packed_letters(operand, groups, is_a=(place == 0) != groups.swapped)
         order = [operand.letters.index(letter) for letter in letters]

@@ -26,11 +26,14 @@ class Method(Enum):
     ACCUMULATORS = "accumulators"
 
 
-def choose_method(columns: Size) -> Method:
-    """Strips up to 128 columns. GB/s of strips and accumulators, Zen 4, AVX-512, f32: 64x128 190 and 65, 768x128 116 and 93; 64x512 45 and
-    62, 256x4096 23 and 59, 4096x512 20 and 57; with AVX2 wide matrices 8 to 18 and 52 to 57.
+def choose_method(columns: Size, rows: Size) -> Method:
+    """Strips up to 128 columns, and for rows that lanes hold one each.
+
+    GB/s of strips and accumulators, Zen 4, AVX-512, f32: 64x128 190 and 65, 768x128 116 and 93; 64x512 45 and 62, 256x4096 23 and 59,
+    4096x512 20 and 57; with AVX2 wide matrices 8 to 18 and 52 to 57.
     """
-    return Method.STRIPS if isinstance(columns, int) and columns <= 128 else Method.ACCUMULATORS
+    is_narrow, are_few = isinstance(columns, int) and columns <= 128, isinstance(rows, int) and rows <= LANES
+    return Method.STRIPS if is_narrow or are_few else Method.ACCUMULATORS
 
 
 def column_lanes(target: Target, reductions: Sequence[Reduction]) -> int:
@@ -57,7 +60,7 @@ def reduce_columns(
     mask (None: all are valid) nothing may be read or written. It is called once for each element, rows ascending within a column.
     `finish(builder, values, column, mask)` takes the results of a vector of columns. low must be a multiple of `column_lanes`.
     """
-    method = method or choose_method(columns)
+    method = method or choose_method(columns, rows)
     emitter = _strips if method is Method.STRIPS else _accumulators
     emitter(b, reductions, column_lanes(target, reductions), rows, low, columns if high is None else high, produce, finish)
 
@@ -78,10 +81,11 @@ def _each_vector(b: Builder, low: Size, high: Size, width: int, body: Callable[[
 
 
 def _tree_of_lanes(b: Builder, reduction: Reduction, lanes: Sequence[Value]) -> Value:
-    lanes = list(lanes)
-    while len(lanes) > 1:
-        half = len(lanes) // 2
-        lanes = [reduction.combine(b, lanes[l], lanes[l + half]) for l in range(half)]
+    """Of 16 lanes, or of the first of them."""
+    lanes, half = list(lanes), LANES // 2
+    while half:
+        lanes = [reduction.combine(b, one, lanes[l + half]) if l + half < len(lanes) else one for l, one in enumerate(lanes[:half])]
+        half //= 2
     return lanes[0]
 
 
@@ -135,7 +139,10 @@ def _strips(
         return emit.choose(b, b.icmp_signed(">", rest, I64(0)), last_rows, lambda: sums)
 
     def block_values(start: Size, depth: Size, column: Value, mask: Value | None) -> list[Value]:
-        lanes = block_lanes(start, depth, column, mask)
+        if isinstance(rows, int) and 0 < rows <= LANES:  # one for each lane: what lanes begin with changes nothing
+            lanes = [value for row in range(rows) for value in produce(b, I64(row), column, mask)]
+        else:
+            lanes = block_lanes(start, depth, column, mask)
         return [_tree_of_lanes(b, r, lanes[place::many]) for place, r in enumerate(reductions)]
 
     tree = None if isinstance(rows, int) and rows <= BLOCK else BlockTree(b, reductions, width)

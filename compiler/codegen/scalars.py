@@ -12,10 +12,19 @@ from typing import Any
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit as e
-from shapescript.compiler.codegen.emit import F32, F64, I1, I32, I64, Builder, Value, intrinsic
+from shapescript.compiler.codegen.emit import F32, F64, I1, I16, I32, I64, Builder, Value, intrinsic
 from shapescript.compiler.numerics.scalar import Apply, Argument, Constant, Expr, Kind, in_order
 
-TYPES: dict[Kind, Any] = {Kind.F32: F32, Kind.F64: F64, Kind.I32: I32, Kind.U32: I32, Kind.I64: I64, Kind.U64: I64, Kind.BOOL: I1}
+TYPES: dict[Kind, Any] = {
+    Kind.F32: F32,
+    Kind.F64: F64,
+    Kind.I32: I32,
+    Kind.U16: I16,
+    Kind.U32: I32,
+    Kind.I64: I64,
+    Kind.U64: I64,
+    Kind.BOOL: I1,
+}
 
 
 def emit(b: Builder, expr: Expr, arguments: Sequence[Value], lanes: int | None = None) -> Value:

@@ -10,7 +10,7 @@ from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import F64, I1, I64, PTR, VOID, Builder, Value, at, load, store
 from shapescript.compiler.codegen.lowering import Lowering, Site
 from shapescript.compiler.ir import nodes
-from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.flat import slot_layout
 from shapescript.compiler.ir.types import OptimiserType, Type
 from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, FIRST_SLOT, KINDS, STEP, OptimiserKind
 from shapescript.compiler.ops.locations import OPTIMISER_BLOCK_BYTES, Location, SlotStorage, storage_bytes
@@ -66,7 +66,7 @@ def each_slot(b: Builder, kind: OptimiserKind, block: Value, act: Callable[[int]
 def prepare_slots(low: Lowering, type_: OptimiserType, location: Location) -> None:
     """Memory for the slots that the constants in the block at a location ask for. In a slot of the plan it follows the block; a caller's
     state that lacks an optional one is given it by Python."""
-    b, block, kind, total = low.b, low.address(location), KINDS[type_.kind], flat_layout(type_.model).total
+    b, block, kind, total = low.b, low.address(location), KINDS[type_.kind], slot_layout(type_.model).total
     if isinstance(location.storage, SlotStorage):
         for place in range(len(kind.slots)):
             slot = at(b, block, OPTIMISER_BLOCK_BYTES + place * total, emit.I8)
@@ -88,7 +88,7 @@ def copy_contents(low: Lowering, kind: Type, source: Value, target: Location) ->
     """`source`: where a value of the type lies; an optimiser's block."""
     b = low.b
     if isinstance(kind, OptimiserType):
-        block, optimiser, total = low.address(target), KINDS[kind.kind], flat_layout(kind.model).total
+        block, optimiser, total = low.address(target), KINDS[kind.kind], slot_layout(kind.model).total
         for word in (STEP, *range(FIRST_CONSTANT, FIRST_CONSTANT + len(optimiser.constants))):
             store(b, load(b, at(b, source, word, I64), I64), at(b, block, word, I64))
         prepare_slots(low, kind, target)

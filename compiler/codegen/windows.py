@@ -1,5 +1,5 @@
-"""`windows` and `fold` (ops/windows.py): one walk over the rows of the tensor of windows, each beside the places of the other tensor that
-it was taken from, or is added to.
+"""`windows` (ops/windows.py), and the walk that `fold` shares: over the rows of the tensor of windows, each beside the places of the whole
+tensor that it was taken from, or is added to.
 
 A row is the last axis of the tensor of windows: the same place of all windows along the last windowed axis. Places outside of the other
 tensor are where a padding is; which part of a row lies inside is known before the row is walked through.
@@ -12,27 +12,46 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 
+from llvmlite import ir
+
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import LANES, Builder, ElementType, Value, at, lane_mask, load, load_strided, loop, store
+from shapescript.compiler.codegen.elements import known_number
+from shapescript.compiler.codegen.emit import (
+    LANES,
+    Builder,
+    ElementType,
+    Value,
+    at,
+    lane_mask,
+    load,
+    load_strided,
+    loop,
+    shuffle,
+    splat,
+    store,
+)
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments, dense_strides
 from shapescript.compiler.codegen.sizes import SizeValues
-from shapescript.compiler.codegen.storage import clear_bytes
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, product
+from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
 
 MOST_MASKS = 4  # vectors of a row whose masks are made before the rows
 
 
 @dataclass(frozen=True)
-class _Along:
-    """Windows along one axis of the whole tensor: its size and the step from one place to the next there, then as ops/windows.py says."""
+class Along:
+    """Windows along one axis of the whole tensor: its size and the step from one place to the next there, the steps between the places of a
+    window and between windows in theirs, then as ops/windows.py says."""
 
     size: Size
     step: Size
+    place_step: Size
+    number_step: Size
     length: Size
     count: Size
     stride: Size
@@ -41,38 +60,60 @@ class _Along:
 
 
 @dataclass(frozen=True)
-class _Shape:
-    """`axes` are the whole tensor's in order: windows along one, or the size and step of others that are walked through as one."""
+class Plain:
+    """Neighbouring axes that windows don't move along, as one: its size, and the step in the whole tensor and in that of windows."""
 
-    element: ElementType
-    axes: tuple[_Along | tuple[Size, Size], ...]
-
-    @property
-    def windowed(self) -> list[_Along]:
-        return [axis for axis in self.axes if isinstance(axis, _Along)]
-
-
-def _shape(op: Op, whole: nodes.Value, windows: nodes.Value, names: SizeArguments) -> _Shape:
-    kind, positions = result_type(whole), op.attributes["positions"]
-    lengths, counts = result_type(windows).axes[: kind.rank], result_type(windows).axes[kind.rank :]
-    steps = dense_strides(kind.axes)
-    axes: list[_Along | tuple[Size, Size]] = []
-    for is_windowed, run in groupby(range(kind.rank), lambda place: place in positions):
-        places = tuple(run)
-        if not is_windowed:
-            axes.append((names.name(product(kind.axes[place] for place in places)), names.name(steps[places[-1]])))
-            continue
-        for place in places:
-            number = positions.index(place)
-            own = (op.attributes[name][number] for name in ("strides", "dilations", "before"))
-            axes.append(_Along(*names.names((kind.axes[place], steps[place], lengths[place], counts[number], *own))))
-    return _Shape(MEMORY_TYPES[kind.element], tuple(axes))
+    size: Size
+    step: Size
+    windows_step: Size
 
 
 @dataclass(frozen=True)
-class _Row:
+class Shape:
+    """`axes` are the whole tensor's, in order."""
+
+    element: ElementType
+    axes: tuple[Along | Plain, ...]
+
+    @property
+    def windowed(self) -> list[Along]:
+        return [axis for axis in self.axes if isinstance(axis, Along)]
+
+
+def shape_of(op: Op, whole: nodes.Value, windows: nodes.Value, names: SizeArguments) -> Shape:
+    kind, positions, inner = result_type(whole), op.attributes["positions"], result_type(windows).axes
+    steps, inner_steps = dense_strides(kind.axes), dense_strides(inner)
+    axes: list[Along | Plain] = []
+    for is_windowed, run in groupby(range(kind.rank), lambda place: place in positions):
+        places = tuple(run)
+        if not is_windowed:
+            last = places[-1]
+            axes.append(Plain(*names.names((product(kind.axes[place] for place in places), steps[last], inner_steps[last]))))
+            continue
+        for place in places:
+            number = kind.rank + positions.index(place)
+            own = (op.attributes[name][positions.index(place)] for name in ("strides", "dilations", "before"))
+            between = (steps[place], inner_steps[place], inner_steps[number])
+            axes.append(Along(*names.names((kind.axes[place], *between, inner[place], inner[number], *own))))
+    return Shape(MEMORY_TYPES[kind.element], tuple(axes))
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Elements i to i + 15 of a row: those inside of the whole tensor, and those of the row (None: all).
+
+    apart: where the elements lie two apart, the lanes of those inside among the 32 elements there, as two vectors.
+    """
+
+    inside: Value
+    valid: Value | None
+    apart: tuple[Value, Value] | None
+
+
+@dataclass(frozen=True)
+class Row:
     """Elements `low` to `high` - 1 of a row lie inside: element i at `first` + i * `step` of the whole tensor, in elements. `start`: where
-    the row begins in the tensor of windows. `masks`: for each vector of a short row the elements inside, and those of the row."""
+    the row begins in the tensor of windows. `lanes`: those of each vector of a short row."""
 
     start: emit.Size
     count: emit.Size
@@ -80,34 +121,54 @@ class _Row:
     high: emit.Size
     first: emit.Size
     step: emit.Size
-    masks: tuple[tuple[Value, Value | None], ...] | None
+    lanes: tuple[Lanes, ...] | None
 
-    def each_vector(self, b: Builder, body: Callable[[emit.Size, Value, Value | None], None]) -> None:
-        """`body(i, inside, valid)` for elements i to i + 15: the lanes inside of the whole tensor, and of the row (None: all)."""
-        if self.masks is not None:
-            for v, (inside, valid) in enumerate(self.masks):
-                body(v * LANES, inside, valid)
+    @property
+    def is_in_vectors(self) -> bool:
+        """Whether its elements lie side by side or two apart."""
+        return isinstance(self.step, int) and self.step in (1, 2)
+
+    def each_vector(self, b: Builder, body: Callable[[emit.Size, Lanes], None]) -> None:
+        """`body(i, lanes)` for elements i to i + 15."""
+        if self.lanes is not None:
+            for v, lanes in enumerate(self.lanes):
+                body(v * LANES, lanes)
             return
-        each_vector(b, self.count, lambda i, mask: body(i, _inside(b, self.low, self.high, i), mask))
+        each_vector(b, self.count, lambda i, mask: body(i, _lanes(b, lanes_between(b, self.low, self.high, i), mask, self.step)))
 
 
-def _inside(b: Builder, low: emit.Size, high: emit.Size, i: emit.Size) -> Value:
+def _lanes(b: Builder, inside: Value, valid: Value | None, step: emit.Size) -> Lanes:
+    if not isinstance(step, int) or step != 2:
+        return Lanes(inside, valid, None)
+    return Lanes(inside, valid, in_turns(b, inside, ir.Constant(inside.type, None)))
+
+
+def in_turns(b: Builder, one: Value, other: Value) -> tuple[Value, Value]:
+    """The lanes of two vectors by turns, as two vectors."""
+    first, last = ([part for lane in range(low, low + LANES // 2) for part in (lane, LANES + lane)] for low in (0, LANES // 2))
+    return shuffle(b, one, other, first), shuffle(b, one, other, last)
+
+
+def lanes_between(b: Builder, low: emit.Size, high: emit.Size, i: emit.Size) -> Value:
+    """Of elements i to i + 15, the lanes of those from low to high - 1."""
+    if isinstance(low, int) and isinstance(high, int) and isinstance(i, int):
+        return ir.Constant(emit.vector_of(emit.I1, LANES), [int(low <= i + lane < high) for lane in range(LANES)])
     lanes = emit.iota(LANES)
     bounds = [emit.splat(b, emit.size(emit.minus(b, bound, i)), LANES) for bound in (low, high)]
     return b.and_(b.icmp_signed(">=", lanes, bounds[0]), b.icmp_signed("<", lanes, bounds[1]))
 
 
-RowBody = Callable[[_Row], None]
+RowBody = Callable[[Row], None]
 
 
-class _Walk:
+class Walk:
     """The loops over rows, in the row-major order of the tensor of windows. `inside` is emitted for rows that aren't outside as a whole,
     `outside` for the others."""
 
-    def __init__(self, b: Builder, sizes: SizeValues, shape: _Shape, inside: RowBody, outside: RowBody) -> None:
+    def __init__(self, b: Builder, sizes: SizeValues, shape: Shape, inside: RowBody, outside: RowBody) -> None:
         self.b, self.sizes, self.shape, self.inside, self.outside = b, sizes, shape, inside, outside
         self.starts: list[emit.Size] = []  # for each windowed axis where the place of the first window lies
-        self.masks: tuple[tuple[Value, Value | None], ...] | None = None
+        self.lanes: tuple[Lanes, ...] | None = None
         self.bounds: tuple[emit.Size, emit.Size] = (0, 0)
 
     def of(self, size: Size) -> emit.Size:
@@ -116,18 +177,18 @@ class _Walk:
     def build(self) -> None:
         self._axes(self.shape.axes, 0, 0)
 
-    def _axes(self, axes: Sequence[_Along | tuple[Size, Size]], number: emit.Size, offset: emit.Size) -> None:
+    def _axes(self, axes: Sequence[Along | Plain], number: emit.Size, offset: emit.Size) -> None:
         """The loops over the axes but those of the windows' numbers; `number` is that of the row so far, `offset` in the whole tensor."""
         if not axes:
             self._numbers(self.shape.windowed, self.starts, number, offset, [])
             return
         axis, b = axes[0], self.b
-        size, step = (self.of(axis.length), 0) if isinstance(axis, _Along) else map(self.of, axis)
+        size = self.of(axis.length if isinstance(axis, Along) else axis.size)
 
         def turn(i: Value, _: Sequence[Value]) -> None:
             here = emit.plus(b, emit.times(b, number, size), i)
-            if not isinstance(axis, _Along):
-                self._axes(axes[1:], here, emit.plus(b, offset, emit.times(b, i, step)))
+            if not isinstance(axis, Along):
+                self._axes(axes[1:], here, emit.plus(b, offset, emit.times(b, i, self.of(axis.step))))
                 return
             start = emit.minus(b, emit.times(b, i, self.of(axis.dilation)), self.of(axis.before))
             self.starts.append(start)
@@ -138,18 +199,19 @@ class _Walk:
 
         loop(b, 0, size, 1, turn)
 
-    def _prepare_rows(self, axis: _Along, start: emit.Size) -> None:
+    def _prepare_rows(self, axis: Along, start: emit.Size) -> None:
         """Which elements of the rows from here on lie inside along the last windowed axis."""
         b, count = self.b, self.of(axis.count)
         low = emit.least(b, self._windows_before(axis, emit.minus(b, 0, start)), count)
         high = emit.least(b, self._windows_before(axis, emit.minus(b, self.of(axis.size), start)), count)
         self.bounds = low, emit.most(b, high, low)
-        self.masks = None
+        self.lanes = None
         if isinstance(count, int) and count <= MOST_MASKS * LANES:
-            firsts = range(0, count, LANES)
-            self.masks = tuple((_inside(b, *self.bounds, i), lane_mask(b, count - i, LANES)) for i in firsts)
+            step = emit.times(b, self.of(axis.stride), self.of(axis.step))
+            masks = ((lanes_between(b, *self.bounds, i), lane_mask(b, count - i, LANES)) for i in range(0, count, LANES))
+            self.lanes = tuple(_lanes(b, inside, valid, step) for inside, valid in masks)
 
-    def _windows_before(self, axis: _Along, places: emit.Size) -> emit.Size:
+    def _windows_before(self, axis: Along, places: emit.Size) -> emit.Size:
         """How many windows begin within so many places."""
         b, stride = self.b, self.of(axis.stride)
         at_least_none = emit.most(b, places, 0)
@@ -159,7 +221,7 @@ class _Walk:
         return b.udiv(emit.size(emit.plus(b, at_least_none, emit.minus(b, stride, 1))), emit.size(stride))
 
     def _numbers(
-        self, axes: Sequence[_Along], starts: Sequence[emit.Size], number: emit.Size, offset: emit.Size, valid: list[Value]
+        self, axes: Sequence[Along], starts: Sequence[emit.Size], number: emit.Size, offset: emit.Size, valid: list[Value]
     ) -> None:
         """The loops over the windows' numbers but the last, which is the row."""
         axis, start, b = axes[0], starts[0], self.b
@@ -176,10 +238,10 @@ class _Walk:
 
         loop(b, 0, count, 1, turn)
 
-    def _row(self, axis: _Along, start: emit.Size, number: emit.Size, offset: emit.Size, valid: list[Value]) -> None:
+    def _row(self, axis: Along, start: emit.Size, number: emit.Size, offset: emit.Size, valid: list[Value]) -> None:
         b, count, step = self.b, self.of(axis.count), self.of(axis.step)
         first, step_along = emit.plus(b, offset, emit.times(b, start, step)), emit.times(b, self.of(axis.stride), step)
-        row = _Row(emit.times(b, number, count), count, *self.bounds, first, step_along, self.masks)
+        row = Row(emit.times(b, number, count), count, *self.bounds, first, step_along, self.lanes)
         if not valid:
             self.inside(row)
             return
@@ -190,53 +252,60 @@ class _Walk:
                 self.outside(row)
 
 
-# ---- the two operations
+# ---- windows
 
 
 @lowers("windows")
 def _windows(low: Lowering, op: Op) -> None:
     (x,) = op.operands
     names = SizeArguments()
-    shape = _shape(op, x, op.result, names)
-    fill = op.attributes["fill"]
+    shape = shape_of(op, x, op.result, names)
+    element, fill = result_type(x).element, op.attributes["fill"]
+    fill = emit.constant(int(fill), emit.I8) if element is Element.BOOL else known_number(fill, element)
 
     def body(b: Builder, given: Sequence[Value]) -> None:
         _emit_windows(b, names.values(given), shape, given[0], given[1], fill)
 
     arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
-    low.shared("windows", (shape, repr(fill)), arguments, body)
+    low.shared("windows", (shape, str(fill)), arguments, body)
 
 
-def _beside(b: Builder, pointer: Value, index: emit.Size, element: ElementType) -> Value:
+def beside(b: Builder, pointer: Value, index: emit.Size, element: ElementType) -> Value:
     """The address of an element that may lie outside of its tensor: only lanes inside are read or written."""
     return b.gep(pointer, [emit.size(index)], source_etype=element)
 
 
-def _emit_windows(b: Builder, sizes: SizeValues, shape: _Shape, x: Value, target: Value, fill: float) -> None:
-    element, filled = shape.element, emit.constant(fill, emit.vector_of(shape.element, LANES))
+def _emit_windows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Value, fill: Value) -> None:
+    element, filled = shape.element, splat(b, fill, LANES)
 
-    def inside(row: _Row) -> None:
-        source, there = _beside(b, x, row.first, element), at(b, target, row.start, element)
-        if row.step != 1:
+    def inside(row: Row) -> None:
+        source, there = beside(b, x, row.first, element), at(b, target, row.start, element)
+        if not row.is_in_vectors:
             _gather_row(b, element, row, source, there, filled)
             return
 
-        def vector(i: emit.Size, lanes: Value, valid: Value | None) -> None:
-            value = b.select(lanes, load(b, _beside(b, source, i, element), element, LANES, lanes), filled)
-            store(b, value, at(b, there, i, element), valid)
+        def vector(i: emit.Size, lanes: Lanes) -> None:
+            if lanes.apart is None:
+                value = load(b, beside(b, source, i, element), element, LANES, lanes.inside)
+            else:
+                starts = (emit.plus(b, emit.times(b, i, 2), part * LANES) for part in range(2))
+                parts = zip(starts, lanes.apart, strict=True)
+                one, other = (load(b, beside(b, source, start, element), element, LANES, mask) for start, mask in parts)
+                value = shuffle(b, one, other, range(0, 2 * LANES, 2))
+            store(b, b.select(lanes.inside, value, filled), at(b, there, i, element), lanes.valid)
 
         row.each_vector(b, vector)
 
-    def outside(row: _Row) -> None:
+    def outside(row: Row) -> None:
         _fill(b, element, at(b, target, row.start, element), row.count, filled)
 
-    _Walk(b, sizes, shape, inside, outside).build()
+    Walk(b, sizes, shape, inside, outside).build()
 
 
-def _gather_row(b: Builder, element: ElementType, row: _Row, source: Value, target: Value, filled: Value) -> None:
+def _gather_row(b: Builder, element: ElementType, row: Row, source: Value, target: Value, filled: Value) -> None:
     """A row whose elements don't lie side by side."""
     inside = emit.minus(b, row.high, row.low)
-    start, there = _beside(b, source, emit.times(b, row.low, row.step), element), at(b, target, row.low, element)
+    start, there = beside(b, source, emit.times(b, row.low, row.step), element), at(b, target, row.low, element)
 
     def vector(i: Value, mask: Value | None) -> None:
         place, valid = at(b, start, emit.times(b, i, row.step), element), None if mask is None else emit.minus(b, inside, i)
@@ -249,45 +318,3 @@ def _gather_row(b: Builder, element: ElementType, row: _Row, source: Value, targ
 
 def _fill(b: Builder, element: ElementType, target: Value, count: emit.Size, filled: Value) -> None:
     each_vector(b, count, lambda i, mask: store(b, filled, at(b, target, i, element), mask))
-
-
-@lowers("fold")
-def _fold(low: Lowering, op: Op) -> None:
-    (x,) = op.operands
-    names = SizeArguments()
-    shape = _shape(op, op.result, x, names)
-    bytes_ = names.name(product(result_type(op.result).axes))
-
-    def body(b: Builder, given: Sequence[Value]) -> None:
-        sizes = names.values(given)
-        clear_bytes(b, given[1], emit.times(b, sizes.of(b, bytes_), emit.element_bytes(shape.element)))
-        _emit_fold(b, sizes, shape, given[0], given[1])
-
-    arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
-    low.shared("fold", (shape, bytes_), arguments, body)
-
-
-def _emit_fold(b: Builder, sizes: SizeValues, shape: _Shape, x: Value, target: Value) -> None:
-    element = shape.element
-
-    def inside(row: _Row) -> None:
-        source, there = at(b, x, row.start, element), _beside(b, target, row.first, element)
-        if row.step != 1:
-            _scatter_row(b, element, row, source, there)
-            return
-
-        def vector(i: emit.Size, lanes: Value, _: Value | None) -> None:
-            places = [_beside(b, pointer, i, element) for pointer in (there, source)]
-            store(b, b.fadd(*(load(b, place, element, LANES, lanes) for place in places)), places[0], lanes)
-
-        row.each_vector(b, vector)
-
-    _Walk(b, sizes, shape, inside, lambda row: None).build()
-
-
-def _scatter_row(b: Builder, element: ElementType, row: _Row, source: Value, target: Value) -> None:
-    def add(i: Value, _: Sequence[Value]) -> None:
-        there = _beside(b, target, emit.times(b, i, row.step), element)
-        store(b, b.fadd(load(b, there, element), load(b, at(b, source, i, element), element)), there)
-
-    loop(b, row.low, row.high, 1, add)

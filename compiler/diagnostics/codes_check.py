@@ -116,8 +116,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E2301", "a size that the arguments don't say",
      "Each dim parameter and each axis of a signature must follow from the arguments of the call."),
     ("E2302", "a wrong number of parameters in brackets",
-     "A model takes the parameters that it declares, each once; those with a default may be left out; a type parameter is a `model` or"
-     " `data`; only a generic function requires something."),
+     "A model takes the parameters that it declares, each once; those with a default may be left out; a type parameter is a `model`,"
+     " `data` or, of a function, a `float`; only a generic function requires something."),
     ("E2303", "a type that no argument says",
      "Each type parameter of a generic function must follow from the arguments of the call."),
     ("E2304", "two arguments that disagree about a type",

@@ -20,7 +20,7 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
     ("R1102", "no batches",
      "The dataset is empty, or smaller than a batch where the last, smaller one is dropped."),
     ("R1103", "a reduction of nothing",
-     "The maximum or mean over an axis of size 0 has no value."),
+     "The maximum or mean over an axis of size 0 has no value, nor has a variance of no more elements than its correction."),
     ("R1104", "a loss that isn't finite",
      "The loss is NaN or infinite. The step was stopped before anything changed."),
     ("R1105", "a gradient that isn't finite",
@@ -32,7 +32,7 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
     ("R1108", "logits without a distribution",
      "The largest logit of a row is NaN or infinite, so nothing can be drawn by them."),
     ("R1109", "a number that training can't use",
-     "A rate, a constant of an optimiser or the limit of a norm is out of its range, or NaN. Nothing was changed."),
+     "A rate, a constant of an optimiser, the limit of a norm or a smoothing of labels is out of its range, or NaN. Nothing was changed."),
     ("R1110", "windows that don't fit",
      "A window is at most as long as its axis with the padding, and windows are at least one place apart."),
     # R12xx: data files

@@ -5,11 +5,12 @@ runtime/layout.py states the same rule for the objects that users hold; a test c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from shapescript.compiler.ir.sizes import product
-from shapescript.compiler.ir.types import LeafType, ModelType, sorted_leaves
+from shapescript.compiler.ir.types import Element, LeafType, ModelType, TensorType, sorted_leaves
 
 ALIGNMENT = 64
 
@@ -35,9 +36,23 @@ class FlatLayout:
 @lru_cache(maxsize=64)
 def flat_layout(model: ModelType) -> FlatLayout:
     """All sizes must be known. Padding between tensors holds zeros."""
+    return _laid_out(sorted_leaves(model))
+
+
+@lru_cache(maxsize=64)
+def slot_layout(model: ModelType) -> FlatLayout:
+    """Where a slot of an optimiser has what belongs to each tensor: it holds f32 where the tensor holds bf16."""
+    return _laid_out(replace(leaf, type=_as_remembered(leaf.type)) for leaf in sorted_leaves(model))
+
+
+def _as_remembered(kind: TensorType) -> TensorType:
+    return TensorType(Element.F32, kind.axes) if kind.element is Element.BF16 else kind
+
+
+def _laid_out(leaves: Iterable[LeafType]) -> FlatLayout:
     parts: list[FlatLeaf] = []
     end = 0
-    for leaf in sorted_leaves(model):
+    for leaf in leaves:
         count = product(leaf.type.axes).constant()
         if count is None:
             raise ValueError(f"the size of {leaf.name} is not known here")

@@ -15,16 +15,17 @@ from shapescript.compiler.ir.starts import StartRule, substitute_start
 class Element(Enum):
     F32 = "f32"
     F64 = "f64"
+    BF16 = "bf16"
     I64 = "i64"
     BOOL = "bool"
 
     @property
     def is_float(self) -> bool:
-        return self in (Element.F32, Element.F64)
+        return self in (Element.F32, Element.F64, Element.BF16)
 
     @property
     def bytes(self) -> int:
-        return {Element.F32: 4, Element.F64: 8, Element.I64: 8, Element.BOOL: 1}[self]
+        return {Element.F32: 4, Element.F64: 8, Element.BF16: 2, Element.I64: 8, Element.BOOL: 1}[self]
 
 
 @dataclass(frozen=True, slots=True)

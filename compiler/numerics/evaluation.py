@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shapescript.compiler.numerics.fma import fma
-from shapescript.compiler.numerics.operations import BOOL, F32, F64, I32, I64, U32, U64, Kind
+from shapescript.compiler.numerics.operations import BOOL, F32, F64, I32, I64, U16, U32, U64, Kind
 from shapescript.compiler.numerics.scalar import Apply, Argument, Constant, Expr, in_order
 
 Array = NDArray[Any]
@@ -17,6 +17,7 @@ DTYPES: dict[Kind, np.dtype[Any]] = {
     F64: np.dtype(np.float64),
     I32: np.dtype(np.int32),
     I64: np.dtype(np.int64),
+    U16: np.dtype(np.uint16),
     U32: np.dtype(np.uint32),
     U64: np.dtype(np.uint64),
     BOOL: np.dtype(np.bool_),

@@ -12,12 +12,13 @@ from typing import TypeAlias
 
 
 class Kind(Enum):
-    """The element kind of a scalar value."""
+    """The element kind of a scalar value. `U16` is for what is stored: it is widened, narrowed and chosen, and not computed with."""
 
     F32 = "f32"
     F64 = "f64"
     I32 = "i32"
     I64 = "i64"
+    U16 = "u16"
     U32 = "u32"
     U64 = "u64"
     BOOL = "bool"
@@ -33,7 +34,7 @@ class Kind(Enum):
 
     @property
     def is_integer(self) -> bool:
-        return self in INTEGERS
+        return self in INTEGERS or self is U16
 
     @property
     def is_signed(self) -> bool:
@@ -41,7 +42,7 @@ class Kind(Enum):
         return self in (Kind.I32, Kind.I64)
 
 
-F32, F64, I32, I64, U32, U64, BOOL = Kind.F32, Kind.F64, Kind.I32, Kind.I64, Kind.U32, Kind.U64, Kind.BOOL
+F32, F64, I32, I64, U16, U32, U64, BOOL = Kind.F32, Kind.F64, Kind.I32, Kind.I64, Kind.U16, Kind.U32, Kind.U64, Kind.BOOL
 FLOATS = frozenset({F32, F64})
 INTEGERS = frozenset({I32, I64, U32, U64})
 NUMBERS = FLOATS | INTEGERS
@@ -100,7 +101,7 @@ OPERATIONS: dict[str, Operation] = {
     "ne": _each(2, BOOL, NUMBERS),
     "is_nan": _each(1, BOOL, FLOATS),
     # Both branches are computed; the value of the one not taken is ignored.
-    "select": Operation((BOOL, "T", "T"), "T", NUMBERS | {BOOL}),
+    "select": Operation((BOOL, "T", "T"), "T", NUMBERS | {U16, BOOL}),
     "and": _each(2, "T", INTEGERS | {BOOL}),
     "or": _each(2, "T", INTEGERS | {BOOL}),
     "xor": _each(2, "T", INTEGERS | {BOOL}),
@@ -119,9 +120,9 @@ OPERATIONS: dict[str, Operation] = {
     # Toward zero. The builder guarantees a number whose integral part fits; see elementary.to_integer for one that takes all.
     "to_int_in_range": _conversion({(f, i) for i in INTEGERS for f in FLOATS}),
     # Exact: f32 to f64, sign extension, zero extension.
-    "widen": _conversion({(F32, F64), (I32, I64), (U32, U64)}),
+    "widen": _conversion({(F32, F64), (I32, I64), (U32, U64), (U16, U32)}),
     # f64 to f32 rounds to nearest even; integers keep their low bits.
-    "narrow": _conversion({(F64, F32), (I64, I32), (U64, U32)}),
+    "narrow": _conversion({(F64, F32), (I64, I32), (U64, U32), (U32, U16)}),
     # The same bits under another kind of equal width.
     "bitcast": _conversion({(a, b) for a in NUMBERS for b in NUMBERS if a != b and a.bits == b.bits}),
 }

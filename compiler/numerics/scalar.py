@@ -19,6 +19,7 @@ from shapescript.compiler.numerics.operations import (
     INTEGERS,
     NUMBERS,
     OPERATIONS,
+    U16,
     U32,
     U64,
     Kind,
@@ -40,6 +41,7 @@ __all__ = [
     "INTEGERS",
     "NUMBERS",
     "OPERATIONS",
+    "U16",
     "U32",
     "U64",
     "Apply",
@@ -262,11 +264,11 @@ def to_int_in_range(x: Expr, kind: Kind) -> Expr:
 
 
 def widen(x: Expr) -> Expr:
-    return Apply("widen", (x,), {F32: F64, I32: I64, U32: U64}.get(x.kind, x.kind))
+    return Apply("widen", (x,), {F32: F64, I32: I64, U16: U32, U32: U64}.get(x.kind, x.kind))
 
 
 def narrow(x: Expr) -> Expr:
-    return Apply("narrow", (x,), {F64: F32, I64: I32, U64: U32}.get(x.kind, x.kind))
+    return Apply("narrow", (x,), {F64: F32, I64: I32, U64: U32, U32: U16}.get(x.kind, x.kind))
 
 
 def bitcast(x: Expr, kind: Kind) -> Expr:

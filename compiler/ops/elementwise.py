@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import FLOAT, INT, Element, TensorType, Type
 from shapescript.compiler.numerics import elementary
+from shapescript.compiler.numerics.bfloat16 import bits_of_number, from_bfloat16, to_bfloat16
 from shapescript.compiler.numerics.scalar import BOOL as BOOL_KIND
-from shapescript.compiler.numerics.scalar import F32, F64, I64, Constant, Expr, Kind, int_to_float, narrow, select, sqrt, widen
+from shapescript.compiler.numerics.scalar import F32, F64, I64, U16, Constant, Expr, Kind, int_to_float, narrow, select, sqrt, widen
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.table import Indexed, Kernel, NoDerivative, OpEntry, Rule, Scalar, View, attribute, register, require
 
-KINDS: dict[Element, Kind] = {Element.F32: F32, Element.F64: F64, Element.I64: I64, Element.BOOL: BOOL_KIND}
-FLOATS = (Element.F32, Element.F64)
+KINDS: dict[Element, Kind] = {Element.F32: F32, Element.F64: F64, Element.BF16: U16, Element.I64: I64, Element.BOOL: BOOL_KIND}
+FLOATS = (Element.F32, Element.F64, Element.BF16)  # of bf16 passes/widen.py makes f32
 NUMBERS = (*FLOATS, Element.I64)
 
 Gradients = Sequence[Value | None]
@@ -171,6 +172,11 @@ def conversion(value: Expr, element: Element) -> Expr:
     kind = KINDS[element]
     if value.kind is kind:
         return value
+    if value.kind is U16:
+        return conversion(from_bfloat16(value), element)
+    if element is Element.BF16:
+        is_bool = value.kind is BOOL_KIND
+        return select(value, Constant(bits_of_number(1.0), U16), Constant(0, U16)) if is_bool else to_bfloat16(value)
     if value.kind is BOOL_KIND:
         one, zero = (1.0, 0.0) if element.is_float else (1, 0)
         return select(value, Constant(one, kind), Constant(zero, kind))

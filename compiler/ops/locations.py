@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.nodes import Block, Function, Value
 from shapescript.compiler.ir.sizes import Size, Symbol, number, product
 from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, OrderedType, TensorType, Type
@@ -111,7 +111,7 @@ def storage_bytes(type_: Type) -> Size:
         case ModelType():
             return number(flat_layout(type_).total)
         case OptimiserType(kind, model):
-            return number(OPTIMISER_BLOCK_BYTES + len(KINDS[kind].slots) * flat_layout(model).total)
+            return number(OPTIMISER_BLOCK_BYTES + len(KINDS[kind].slots) * slot_layout(model).total)
     raise ValueError(f"{type_} lies in no storage")
 
 

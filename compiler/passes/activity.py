@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shapescript.compiler.ir.nodes import Op, Value, walk_ops
-from shapescript.compiler.ir.types import ModelType, TensorType, sorted_leaves
+from shapescript.compiler.ir.types import Element, ModelType, TensorType, sorted_leaves
 from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.ops.table import Control, NoDerivative, entry
 
@@ -19,7 +19,7 @@ Place = tuple[Value, str]
 Ways = list[tuple[Value, Value]]
 
 PARTS = ("leaf", "submodel")
-NUMBERS_AGAIN = ("to_f32", "to_f64")
+NUMBERS_AGAIN = tuple(f"to_{element.value}" for element in Element if element.is_float)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import numpy as np
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.numerics.bfloat16 import bits_of_number, number_of_bits
 from shapescript.compiler.numerics.elementary import division_fails, floor_divide, modulo
 from shapescript.compiler.numerics.evaluation import DTYPES, evaluate
 from shapescript.compiler.numerics.scalar import BOOL, F32, F64, I64, Argument, Expr
@@ -56,10 +57,16 @@ def fold(op: Op, definitions: Definitions, builder: Builder) -> Value | None:
     if any(number is None for number in numbers):
         return None
     elements = tuple(operand.type.element for operand in op.operands if isinstance(operand.type, TensorType))
-    arguments = [DTYPES[KINDS[element]].type(number) for element, number in zip(elements, numbers, strict=True)]
+    arguments = [DTYPES[KINDS[element]].type(_stored(number, element)) for element, number in zip(elements, numbers, strict=True)]
     if op.name in _WHOLE and bool(evaluate(_division_fails(), arguments)):
         return None
-    return builder.constant(evaluate(_expression(op.name, elements), arguments).item(), result_type(op.result).element)
+    found, element = evaluate(_expression(op.name, elements), arguments).item(), result_type(op.result).element
+    return builder.constant(number_of_bits(found) if element is Element.BF16 else found, element)
+
+
+def _stored(number: Number | None, element: Element) -> Number | None:
+    """A bf16 as the expressions have it."""
+    return bits_of_number(number) if element is Element.BF16 and number is not None else number
 
 
 @cache

@@ -17,13 +17,14 @@ from shapescript.compiler.passes.join_isolated import join_isolated
 from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.passes.specialise import specialise
+from shapescript.compiler.passes.widen import widen
 
 Pass = Callable[[Function], Function]
 
 # Each step and its passes. `specialise` stands before the first.
 STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
-    ("ir", (split_leafwise,)),
-    ("grad", (fold_conditions, differentiate)),
+    ("ir", (split_leafwise, widen)),
+    ("grad", (fold_conditions, differentiate, widen)),
     ("expanded", (expand,)),
     ("simplified", (simplify,)),
     ("fused", (fuse,)),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
-from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, Span
+from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.ir.nodes import Block, Op, Value, free_values, walk_ops
 from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.ir.types import ModelType, TensorType, sorted_leaves
 from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.ops.table import Scalar, entry
 from shapescript.compiler.passes.activity import PARTS
 from shapescript.compiler.passes.renaming import renamed_op, renamed_values
@@ -143,14 +144,16 @@ def bound_inside(blocks: Collection[Block]) -> set[Symbol]:
     return found
 
 
-def refuse_sizes_of_one_turn(forward: Collection[Block], backward: Sequence[Op], span: Span | None, what: str) -> None:
-    """E0804 where a backward block has sizes that its forward block alone knows."""
-    bound = bound_inside(forward)
+def refuse_sizes_of_one_turn(forward: Op, backward: Sequence[Op], known_outside: Set[Symbol]) -> None:
+    """E0804 where the way back through a loop or a branch has sizes that are known inside of the forward one only."""
+    bound = bound_inside(forward.regions) - known_outside
     if not bound:
         return
     for op in walk_ops(backward):
         parts = (*op.attributes.values(), *(value.type for value in (*op.operands, *op.results)))
         symbol = next((symbol for part in parts for symbol in symbols_in(part) if symbol in bound), None)
         if symbol is not None:
-            message = f"the gradient through {what} needs a tensor with an axis of {symbol}, a size that a run decides inside of it"
-            raise CompileError(Diagnostic("E0804", message, op.span or span, help="take slices whose length is known before"))
+            what = "loop" if forward.name in LOOPS else "condition"
+            message = f"the gradient needs a tensor with an axis of {symbol}, and can't keep it: that size is known inside of a {what} only"
+            help = f"take slices of a length that is known before the {what}"
+            raise CompileError(Diagnostic("E0804", message, op.span or forward.span, help=help))

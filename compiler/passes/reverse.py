@@ -7,12 +7,11 @@ the regions comes out of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.ir.nodes import Block, Op, Value
-from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import sorted_leaves
 from shapescript.compiler.ops.table import Control, NoDerivative, entry
 from shapescript.compiler.passes.activity import PARTS, Activity
@@ -21,13 +20,14 @@ from shapescript.compiler.passes.cuts import Cuts
 from shapescript.compiler.passes.reverse_branches import reverse_if
 from shapescript.compiler.passes.reverse_checkpoints import reverse_checkpoint
 from shapescript.compiler.passes.reverse_loops import reverse_range
+from shapescript.compiler.passes.turns import Counted
 
 
 class Reverse:
-    """One gradient, by `wrt`; `turns` are those of its loops."""
+    """One gradient, by `wrt`."""
 
-    def __init__(self, activity: Activity, wrt: Value, turns: Mapping[Op, Size]) -> None:
-        self.activity, self.wrt, self.turns = activity, wrt, dict(turns)
+    def __init__(self, activity: Activity, wrt: Value, counted: Counted) -> None:
+        self.activity, self.wrt, self.turns, self.known_outside = activity, wrt, counted.turns, counted.outside
         self.passing: set[Value] = set()  # what is defined in the regions around the place that is reached
         self.cuts = Cuts()
 

@@ -37,7 +37,7 @@ def reverse_if(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
     recalls = [Recall((), forward, {}, reverse.passing) for forward in forwards]
     kept = KeptByBranches(op, [recall.needed(block.ops, block.yields) for recall, block in zip(recalls, backwards, strict=True)])
     regions = [_recalling(recall, block, kept, branch) for branch, (recall, block) in enumerate(zip(recalls, backwards, strict=True))]
-    refuse_sizes_of_one_turn(op.regions, [inner for region in regions for inner in region.ops], op.span, "this `if`")
+    refuse_sizes_of_one_turn(op, [inner for region in regions for inner in region.ops], reverse.known_outside)
     results = adjoints.builder.emit("if", op.operands[0], regions=regions)
     adjoints.of.update(zip(places, results, strict=True))
     return (kept.forward([[*forward, *recall.parts] for forward, recall in zip(forwards, recalls, strict=True)]),)

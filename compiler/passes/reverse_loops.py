@@ -44,7 +44,7 @@ def reverse_range(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
     tapes = Tapes(op, [*forward, *recall.parts], needed, turns)
     yields = recall.rewritten(block.ops, block.yields, lambda b, value: tapes.read(b, value, turn), builder)
     region = builder.block(block.parameters, yields)
-    refuse_sizes_of_one_turn(op.regions, region.ops, op.span, "this loop")
+    refuse_sizes_of_one_turn(op, region.ops, reverse.known_outside)
     adjoints.builder.ops.append(Op(loop.name, loop.operands, loop.attributes, loop.results, (region,), loop.span))
     back.hand_on(loop.results)
     return tapes.forward()

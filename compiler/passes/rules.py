@@ -18,6 +18,11 @@ from shapescript.compiler.passes.fold import Definitions, exact_inverse, fold, i
 Rule = Callable[[Op, Definitions, Builder], Value | None]
 
 _CONVERSIONS = {f"to_{element.value}": element for element in Element}
+_THERE_AND_BACK = (
+    ("to_f32", "to_f64", Element.F32),
+    ("to_bf16", "to_f32", Element.BF16),
+    ("to_bf16", "to_f64", Element.BF16),
+)
 
 
 # ---- arithmetic
@@ -54,9 +59,11 @@ def _undone(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     if _CONVERSIONS.get(op.name) is result_type(operand).element:
         return operand
     before = definitions.get(operand)
-    same = before is not None and before.name == op.name and op.name in ("neg", "not")
-    back = before is not None and (op.name, before.name) == ("to_f32", "to_f64") and result_type(before.operands[0]).element is Element.F32
-    return before.operands[0] if before is not None and (same or back) else None
+    if before is None or before.name not in ("neg", "not", *_CONVERSIONS):
+        return None
+    same = before.name == op.name and op.name in ("neg", "not")
+    back = (op.name, before.name, result_type(before.operands[0]).element) in _THERE_AND_BACK
+    return before.operands[0] if same or back else None
 
 
 def _chosen(op: Op, definitions: Definitions, b: Builder) -> Value | None:
@@ -103,7 +110,7 @@ def _axes_as_before(op: Op, definitions: Definitions, b: Builder) -> Value | Non
 
 def _twice(op: Op, definitions: Definitions, b: Builder) -> Value | None:
     """Two transposes or broadcasts as one."""
-    before = definitions.get(op.operands[0]) if op.operands else None
+    before = definitions.get(op.operands[0]) if op.name in ("transpose", "broadcast") else None
     if before is None or before.name != op.name:
         return None
     source = before.operands[0]

@@ -15,6 +15,8 @@ from shapescript.compiler.ir.sizes import LARGEST, ONE, Size, product
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import Builder, result_type
 
+MOST_AXES = 64
+
 
 @dataclass(frozen=True)
 class _Tape:
@@ -32,7 +34,7 @@ class Tapes:
     """The loop, with these operations in its body, and tapes of the values kept."""
 
     def __init__(self, loop: Op, ops: Sequence[Op], kept: Sequence[Value], turns: Size) -> None:
-        """Raises CompileError E0503 where a tape would have too many elements."""
+        """Raises CompileError E0503 where a tape would have too many elements, E0112 where it would have too many axes."""
         self.loop, self.ops, self.turns = loop, ops, turns
         self._reads: dict[Value, tuple[_Tape, int]] = {}
         self.tapes: list[_Tape] = []
@@ -54,7 +56,10 @@ class Tapes:
         count = product(kind.axes).constant()
         if count is not None and count > LARGEST:
             message = f"the gradient through this loop keeps {count} numbers: a tensor has at most 2**48 elements"
-            raise CompileError(Diagnostic("E0503", message, self.loop.span, help="checkpoint(...) around what a turn computes keeps less"))
+            raise CompileError(Diagnostic("E0503", message, self.loop.span, help="let it go round less often"))
+        if kind.rank > MOST_AXES:
+            message = f"loops that a gradient goes through nest too deeply here: what they keep has more than {MOST_AXES} axes"
+            raise CompileError(Diagnostic("E0112", message, self.loop.span))
         self.tapes.append(_Tape(kind, value, Value(kind, value.hint), Value(kind, value.hint), behind, first))
         return self.tapes[-1]
 

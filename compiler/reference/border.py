@@ -9,7 +9,9 @@ import numpy as np
 
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Symbol
-from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.numerics.bfloat16 import bits_of_number, number_of_bits
+from shapescript.compiler.numerics.bfloat16_arrays import bits_of, numbers_of
 from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, STEP
 from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.reference.frame import Frame
@@ -19,6 +21,8 @@ from shapescript.compiler.reference.layouts import DTYPES, aligned_copy
 def from_host(type_: Type, value: Any) -> Any:
     """A value of the host as handlers take it: a tensor without axes becomes an array without axes."""
     if isinstance(type_, TensorType):
+        if type_.element is Element.BF16 and not type_.axes:
+            return np.asarray(bits_of_number(value), DTYPES[type_.element])
         return np.asarray(value, DTYPES[type_.element])
     return value
 
@@ -26,6 +30,8 @@ def from_host(type_: Type, value: Any) -> Any:
 def to_host(type_: Type, value: Any) -> Any:
     """A value for the host to look at; it may share memory with others. Of an ordered dataset the host knows the dataset alone."""
     match type_:
+        case TensorType(Element.BF16, ()):
+            return number_of_bits(int(value))
         case TensorType(_, axes):
             return np.ascontiguousarray(value) if axes else value.item()
         case OrderedType():
@@ -56,6 +62,10 @@ def bind_rows(type_: DatasetType, dataset: Any, sizes: dict[Symbol, int]) -> Non
 def owned(type_: Type, value: Any) -> Any:
     """A result in memory of its own. NaNs of tensors become the canonical one: sign and payload are not exact."""
     match type_:
+        case TensorType(Element.BF16, ()):
+            return number_of_bits(int(value))
+        case TensorType(Element.BF16):
+            return bits_of(numbers_of(value))
         case TensorType(_, axes):
             canonical = np.where(np.isnan(value), value.dtype.type(np.nan), value) if value.dtype.kind == "f" else value
             return np.array(canonical, order="C") if axes else canonical.item()

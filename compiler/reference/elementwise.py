@@ -10,6 +10,7 @@ import numpy as np
 
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.numerics.bfloat16 import bits_of_number
 from shapescript.compiler.numerics.elementary import division_fails, floor_divide, modulo
 from shapescript.compiler.numerics.scalar import I64, Argument, Expr
 from shapescript.compiler.ops.build import result_type
@@ -70,9 +71,14 @@ def _divide_integers(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[
     return (result,)
 
 
+def known_number(value: float, element: Element) -> Array:
+    """A number as arrays of its element type hold it."""
+    return np.asarray(bits_of_number(value) if element is Element.BF16 else value, DTYPES[element])
+
+
 @handles("constant")
 def _constant(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    return (np.asarray(op.attributes["value"], DTYPES[result_type(op.result).element]),)
+    return (known_number(op.attributes["value"], result_type(op.result).element),)
 
 
 @handles("size")

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shapescript.compiler.ir.flat import ALIGNMENT, flat_layout
+from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, flat_layout, slot_layout
 from shapescript.compiler.ir.types import Element, ModelType, Treatment
+from shapescript.compiler.numerics.bfloat16_arrays import bits_of, numbers_of
 from shapescript.compiler.ops.protocol import Bytes
 
 Array = NDArray[Any]
@@ -18,6 +19,7 @@ Array = NDArray[Any]
 DTYPES: dict[Element, np.dtype[Any]] = {
     Element.F32: np.dtype(np.float32),
     Element.F64: np.dtype(np.float64),
+    Element.BF16: np.dtype(np.uint16),  # its bits
     Element.I64: np.dtype(np.int64),
     Element.BOOL: np.dtype(np.bool_),
 }
@@ -51,19 +53,32 @@ class Place:
     def view(self, buffer: Bytes) -> Array:
         return buffer[self.start : self.stop].view(DTYPES[self.element]).reshape(self.shape)
 
+    def numbers(self, buffer: Bytes) -> Array:
+        """Its elements to compute with: those of bf16 as f32, in an array of their own."""
+        stored = self.view(buffer)
+        return numbers_of(stored) if self.element is Element.BF16 else stored
+
+    def write(self, buffer: Bytes, numbers: Array) -> None:
+        self.view(buffer)[...] = bits_of(numbers) if self.element is Element.BF16 else numbers
+
+
+def _places(flat: FlatLayout) -> dict[str, Place]:
+    found: dict[str, Place] = {}
+    for part in flat.leaves:
+        name, kind = part.leaf.name, part.leaf.type
+        shape = tuple(axis.constant() or 0 for axis in kind.axes)  # flat_layout has refused sizes that aren't known
+        stop = part.offset + part.count * kind.element.bytes
+        found[name] = Place(name, part.offset, stop, kind.element, shape, part.leaf.treatment, part.leaf.is_trained)
+    return found
+
 
 class Layout:
     """A model's tensors in the order of their dotted names."""
 
     def __init__(self, model: ModelType) -> None:
         flat = flat_layout(model)
-        self.model, self.total = model, flat.total
-        self.places: dict[str, Place] = {}
-        for part in flat.leaves:
-            name, kind = part.leaf.name, part.leaf.type
-            shape = tuple(axis.constant() or 0 for axis in kind.axes)  # flat_layout has refused sizes that aren't known
-            stop = part.offset + part.count * kind.element.bytes
-            self.places[name] = Place(name, part.offset, stop, kind.element, shape, part.leaf.treatment, part.leaf.is_trained)
+        self.model, self.total, self.places = model, flat.total, _places(flat)
+        self.slot_total, self.slot_places = slot_layout(model).total, _places(slot_layout(model))  # of an optimiser's slots
 
     @property
     def trained(self) -> Iterator[Place]:

@@ -74,7 +74,7 @@ def sum_of_squares(tensor: Array) -> Array:
 @handles("global_norm")
 def _global_norm(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     """One reduction for each parameter, then the block tree over them in the order of their names."""
-    squares = {place.name: sum_of_squares(place.view(operands[0])) for place in layout_of(op.operands[0], frame).trained}
+    squares = {place.name: sum_of_squares(place.numbers(operands[0])) for place in layout_of(op.operands[0], frame).trained}
     norm = np.sqrt(block_tree(list(squares.values()))) if squares else np.float64(0.0)
     if not np.isfinite(norm):
         culprit = next((name for name, square in squares.items() if not np.isfinite(square)), next(iter(squares)))
@@ -87,8 +87,8 @@ def _scale_model(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]
     model, factor = operands
     scaled = aligned_copy(model)
     for place in layout_of(op.operands[0], frame).trained:
-        tensor = place.view(scaled)
-        tensor *= factor.astype(tensor.dtype)
+        tensor = place.numbers(scaled)
+        place.write(scaled, tensor * factor.astype(tensor.dtype))
     return (scaled,)
 
 
@@ -96,7 +96,7 @@ def _scale_model(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]
 def _check_finite(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     (value,), (operand,) = operands, op.operands
     if isinstance(operand.type, ModelType):
-        tensors = [(place.name, place.view(value)) for place in layout_of(operand, frame).trained]
+        tensors = [(place.name, place.numbers(value)) for place in layout_of(operand, frame).trained]
     else:
         tensors = [(operand.hint or "the tensor", value)]
     for name, tensor in tensors:

@@ -32,12 +32,12 @@ def kind_of(op: Op, place: int) -> OptimiserKind:
 
 @handles("optimiser")
 def _optimiser(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    model, *constants = operands
+    _, *constants = operands
     kind = KINDS[op.attributes["kind"]]
     state = OptimiserState(np.zeros(BLOCK_WORDS, np.int64), [None] * len(kind.slots))
     state.constants(kind)[:] = constants
     for slot in kind.slots_of(constants):
-        state.put(kind.slots.index(slot), aligned(model.size))
+        state.put(kind.slots.index(slot), aligned(layout_of(op.operands[0], frame).slot_total))
     return (state,)
 
 
@@ -70,13 +70,17 @@ def _update(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     kind, changed, after = kind_of(op, 1), aligned_copy(model), copied_state(state)
     after.block[STEP] += 1
     present = kind.slots_of(state.constants(kind))
-    buffers = [changed, *(after.slot(kind, slot) for slot in present)]
+    slots = [after.slot(kind, slot) for slot in present]
     has_optional = any(slot.only_with for slot in present)
-    for place in layout_of(op.operands[0], frame).trained:
+    layout = layout_of(op.operands[0], frame)
+    for place in layout.trained:
         numbers = step_numbers(kind, state, place.treatment, float(rate), int(after.block[STEP]))
-        given, (value, *slots) = place.view(gradient), [place.view(buffer) for buffer in buffers]
+        given, value, remembered = place.numbers(gradient), place.numbers(changed), layout.slot_places[place.name]
         scalars = [number.astype(given.dtype) for number in (factor, *numbers)]
-        moved = evaluate_all(update_expressions(kind, ELEMENTS[given.dtype], has_optional), [value, given, *slots, *scalars])
-        for tensor, new in zip((value, *slots), moved, strict=True):
-            tensor[...] = new
+        moved = evaluate_all(
+            update_expressions(kind, ELEMENTS[given.dtype], has_optional), [value, given, *map(remembered.view, slots), *scalars]
+        )
+        place.write(changed, moved[0])
+        for slot, new in zip(slots, moved[1:], strict=True):
+            remembered.view(slot)[...] = new
     return changed, after

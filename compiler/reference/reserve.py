@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.reference.elementwise import known_number
 from shapescript.compiler.reference.frame import Frame, handles
-from shapescript.compiler.reference.layouts import DTYPES
 
 
 @handles("reserve")
 def _reserve(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     element = op.attributes["element"]
-    filling = float("nan") if element.is_float else True
-    return (np.full(frame.shape(op.attributes["axes"], op.span), filling, DTYPES[element]),)
+    filling = known_number(float("nan") if element.is_float else True, element)
+    return (np.full(frame.shape(op.attributes["axes"], op.span), filling),)

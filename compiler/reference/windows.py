@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import TensorType
+from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.protocol import window_does_not_fit
+from shapescript.compiler.reference.elementwise import known_number
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array
 
@@ -42,7 +44,7 @@ def _steps(op: Op, frame: Frame) -> list[_Steps]:
 @handles("windows")
 def _windows(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     found: Array = operands[0]
-    fill = found.dtype.type(op.attributes["fill"])
+    fill = known_number(op.attributes["fill"], result_type(op.result).element)
     steps = _steps(op, frame)
     lengths, counts = (frame.shape(op.attributes[name], op.span) for name in ("lengths", "counts"))
     for step, length, count in zip(steps, lengths, counts, strict=True):

@@ -30,6 +30,30 @@ model RMSNorm[D]:
 fn rms_norm[D](x: [..s D], norm: RMSNorm[D], eps: float = 1e-5) -> [..s D]:
     return x / sqrt(mean(x ** 2, over=D) + eps) * norm.weight
 
+# Each of G groups of channels to mean 0 and variance 1, in each example by itself, then scaled and moved channel by channel.
+model GroupNorm[G, C]:
+    weight: [C] = ones
+    bias: [C] = zeros
+
+fn group_norm[G, C](x: [b C n], norm: GroupNorm[G, C], eps: float = 1e-5) -> [b C n]:
+    groups = rearrange(x: b (G C/G) n -> b G C/G n)
+    centred = groups - mean(groups, over=(C/G, n))
+    normal = centred / sqrt(mean(centred ** 2, over=(C/G, n)) + eps)
+    return rearrange(normal: b G C/G n -> b (G C/G) n) * norm.weight + norm.bias
+
+fn group_norm[G, C](x: [b C h w], norm: GroupNorm[G, C], eps: float = 1e-5) -> [b C h w]:
+    places = rearrange(x: b C h w -> b C (h w))
+    return rearrange(group_norm(places, norm, eps): b C (h w) -> b C h w)
+
+# Each channel of each example to mean 0 and variance 1, with nothing learned.
+fn instance_norm[F: float](x: F[b c n], eps: float = 1e-5) -> F[b c n]:
+    centred = x - mean(x, over=n)
+    return centred / sqrt(mean(centred ** 2, over=n) + eps)
+
+fn instance_norm[F: float](x: F[b c h w], eps: float = 1e-5) -> F[b c h w]:
+    centred = x - mean(x, over=(h, w))
+    return centred / sqrt(mean(centred ** 2, over=(h, w)) + eps)
+
 # Each channel to mean 0 and variance 1 over everything else, then scaled and moved: in Train by the batch's own mean and variance, by which
 # the running ones move; in Eval by the running ones.
 model BatchNorm[C]:
@@ -113,14 +137,14 @@ fn conv_transpose2d[I, O, K, Stride, Padding, OutputPadding, Dilation, Groups](x
     return convolve_transposed(x, layer.weight, over=(h, w), stride=Stride, padding=Padding, dilation=Dilation, groups=Groups, output_padding=OutputPadding) + layer.bias
 
 # The largest, or the mean, of each window of K places, or K by K: `x |> nn.max_pool2d[2]`. The mean counts the padding's zeros.
-fn max_pool1d[K, Stride = K, Padding = 0, Dilation = 1](x: [..s n]) -> [..s (n+2*Padding-Dilation*(K-1)-1)//Stride+1]:
+fn max_pool1d[K, Stride = K, Padding = 0, Dilation = 1, F: float](x: F[..s n]) -> F[..s (n+2*Padding-Dilation*(K-1)-1)//Stride+1]:
     return max_pool(x, over=n, size=K, stride=Stride, padding=Padding, dilation=Dilation)
 
-fn max_pool2d[K, Stride = K, Padding = 0, Dilation = 1](x: [..s h w]) -> [..s (h+2*Padding-Dilation*(K-1)-1)//Stride+1 (w+2*Padding-Dilation*(K-1)-1)//Stride+1]:
+fn max_pool2d[K, Stride = K, Padding = 0, Dilation = 1, F: float](x: F[..s h w]) -> F[..s (h+2*Padding-Dilation*(K-1)-1)//Stride+1 (w+2*Padding-Dilation*(K-1)-1)//Stride+1]:
     return max_pool(x, over=(h, w), size=K, stride=Stride, padding=Padding, dilation=Dilation)
 
-fn avg_pool1d[K, Stride = K, Padding = 0](x: [..s n]) -> [..s (n+2*Padding-K)//Stride+1]:
+fn avg_pool1d[K, Stride = K, Padding = 0, F: float](x: F[..s n]) -> F[..s (n+2*Padding-K)//Stride+1]:
     return average_pool(x, over=n, size=K, stride=Stride, padding=Padding)
 
-fn avg_pool2d[K, Stride = K, Padding = 0](x: [..s h w]) -> [..s (h+2*Padding-K)//Stride+1 (w+2*Padding-K)//Stride+1]:
+fn avg_pool2d[K, Stride = K, Padding = 0, F: float](x: F[..s h w]) -> F[..s (h+2*Padding-K)//Stride+1 (w+2*Padding-K)//Stride+1]:
     return average_pool(x, over=(h, w), size=K, stride=Stride, padding=Padding)

@@ -11,7 +11,7 @@ import torch
 
 VARIABLES = ("p", "q", "r")
 TURNS = ("0..n", "1..n", "0..3", "0..k", "2..k", "0..n+1", "3..n")
-MOST_DEPTH = 3
+MOST_DEPTH = 2
 
 HEAD = """
 fn bent(x: f64[b], w: f64[b]) -> f64[b]:

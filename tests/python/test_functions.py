@@ -9,8 +9,13 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
+from gradients import Gradient
 
 import shapescript
+from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.types import Element
+from shapescript.compiler.ops.build import Builder
 from shapescript.engines import EngineName
 
 PROGRAM = """
@@ -203,6 +208,20 @@ def test_gradients_by_host_numbers_and_exponents(program: Any) -> None:
     assert program.straight_through(f32(0.4, 1.6)).tolist() == [0.0, 4.0]
     assert program.by_exponent(f32(0.0, 0.0, 4.0), f32(0.0, 2.0, 0.5)).tolist() == pytest.approx([0.0, 0.0, 2 * math.log(4)], rel=1e-6)
     assert program.by_base(f32(0.0, 0.0, 0.0, -2.0, -2.0), f32(0.0, 1.0, 2.0, 3.0, 0.0)).tolist() == [0.0, 1.0, 0.0, 12.0, 0.0]
+
+
+def test_a_gradient_reaches_the_mean_of_a_variance_too() -> None:
+    """The entry gives both; their gradients are added."""
+    x = np.random.default_rng(3).standard_normal((3, 4))
+
+    def both(b: Builder, x: Value) -> Value:
+        spread, centre = b.emit("variance", x, b.constant(1, Element.I64), positions=(1,))
+        return b.op("add", b.op("mul", spread, centre), centre)
+
+    _, found = Gradient(both, x).at(x)
+    twin = torch.from_numpy(x).requires_grad_()
+    (twin.var(1) * twin.mean(1) + twin.mean(1)).sum().backward()
+    np.testing.assert_allclose(found, twin.grad, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["sign", "floor", "ceil", "round"])

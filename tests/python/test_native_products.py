@@ -59,6 +59,17 @@ PRODUCTS = [
     "mk,kn->mn m1 n1 k1",
     "mk,nk->mn m1 n128 k64",
     "mk,nk->mn m70 n130 k1030",
+    # summed places that lie in runs: of any length, longer than a stage, across blocks, too short for it, and of nothing
+    "brk,bck->rc b5 r3 c20 k17",
+    "brk,bck->rc b7 r32 c144 k196",
+    "brk,bck->rc b30 r16 c40 k196",
+    "brk,bkc->rc b3 r5 c33 k1100",
+    "brk,kbc->rc b4 r6 c18 k20",
+    "bgrk,bgck->grc b9 g2 r17 c50 k40",
+    "brk,bck->rc b3 r4 c5 k15",
+    "brk,bck->rc b3 r4 c5 k0",
+    "brk,bck->rc b0 r4 c5 k20",
+    "brk,bck->rc b1 r20 c40 k300",
 ]
 
 
@@ -91,6 +102,7 @@ FUSED = [
     "mk,nk->mn m64 n128 k64",
     "mk,kn->mn m3 n20 k4100",
     "bni,oi->bno b2 n3 i20 o21",
+    "brk,bck->rc b5 r16 c40 k64",
 ]
 
 

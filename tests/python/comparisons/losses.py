@@ -120,9 +120,9 @@ def masked(twin: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def of_numbers(
     name: str, twin: Callable[..., Tensor], extra: str = "", said: str = "", axes: str = "b n", left: str = "b n", **common: Any
 ) -> list[Comparison]:
-    """The mean, each element's own, and the mean where a mask is true. `twin` gives each element's; `said` is part of the entries' names."""
+    """The mean, each element's own, and the mean where a mask is true. `twin` gives each element's; `said` is part of the names."""
     dims = f"dim C = {CLASSES}\n\n" if "C" in axes else ""
-    behind = f", {extra.split(':')[0]}" if extra else ""
+    behind = f", {extra.partition(':')[0]}" if extra else ""
     extra = f", {extra}" if extra else ""
     start = f"{IMPORT}{dims}fn f(x: T[{axes}], y: T[{axes}]"
     return [
@@ -191,6 +191,7 @@ def some_zeros(rng: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 TRUE = {"log_target": number(True)}
+POSITIVE = {"positive": number(2.5), "x": normal(3.0), "y": uniform(0.0, 1.0)}
 
 # ---- of sequences
 
@@ -238,7 +239,8 @@ ENTRIES = (
     Comparison(
         "cross_entropy by its weights",
         ("gather", "take_along"),
-        "dim C = 7\n\nfn f(x: T[b C], label: int[b], weight: T[C]) -> T[]:\n    return cross_entropy(x, label, weight=weight, smoothing=0.1)\n",
+        "dim C = 7\n\nfn f(x: T[b C], label: int[b], weight: T[C]) -> T[]:\n"
+        "    return cross_entropy(x, label, weight=weight, smoothing=0.1)\n",
         by_weights,
         NEAR,
         inputs={"label": integers(0, 7), "weight": uniform(0.2, 2.0)},
@@ -260,9 +262,7 @@ ENTRIES = (
     *of_numbers("huber", huber, "delta: float", inputs={"delta": number(0.7)}),
     *of_numbers("smooth_l1", smooth_l1, "beta: float", inputs={"beta": number(0.3)}),
     *of_numbers("smooth_l1", smooth_l1, "beta: float", " with a beta of 0", inputs={"beta": number(0.0)})[1:2],
-    *of_numbers(
-        "binary_cross_entropy", binary, "positive: float", inputs={"positive": number(2.5), "x": normal(3.0), "y": uniform(0.0, 1.0)}
-    ),
+    *of_numbers("binary_cross_entropy", binary, "positive: float", inputs=POSITIVE),
     Comparison(
         "binary_cross_entropy beside PyTorch's own",
         ("softplus",),
@@ -273,9 +273,9 @@ ENTRIES = (
         wrt=("x", "y"),
         extremes=(1e4, -1e4, 0.0, 88.0, -88.0),
     ),
-    *of_numbers("kl_divergence", distances, axes="b n C", left="b n", inputs={"y": some_zeros}, wrt=("x",)),
+    *of_numbers("kl_divergence", distances, axes="b n C", left="b n", inputs={"y": some_zeros}, wrt=("x",), extremes=()),
     *of_numbers("kl_divergence", distances, "", " by both", axes="b n C", left="b n", inputs={"y": uniform(0.1, 1.0)}, extremes=())[1:2],
-    *of_numbers("kl_divergence", distances, "log_target: bool", " of logarithms", axes="b n C", left="b n", inputs=TRUE)[1:2],
+    *of_numbers("kl_divergence", distances, "log_target: bool", " of logarithms", axes="b n C", left="b n", inputs=TRUE, extremes=())[1:2],
     *(
         Comparison(
             f"ctc {reduction} {'without infinities' if zero else 'with infinities'}",
@@ -288,11 +288,11 @@ ENTRIES = (
             extremes=(),
             twice=False,
         )
-        for zero in (False, True)
-        for reduction, name, result, behind in (
-            ("none", "ctc_each", "T[b]", ""),
-            ("sum", "ctc_each", "T[]", " |> sum(over=b)"),
-            ("mean", "ctc", "T[]", ""),
+        for reduction, zero, name, result, behind in (
+            ("none", False, "ctc_each", "T[b]", ""),
+            ("none", True, "ctc_each", "T[b]", ""),
+            ("sum", True, "ctc_each", "T[]", " |> sum(over=b)"),
+            ("mean", True, "ctc", "T[]", ""),
         )
     ),
 )

@@ -135,7 +135,8 @@ class Compared:
 
     def _tensor(self, parameter: Parameter, argument: Any) -> Any:
         if isinstance(argument, Model):
-            return {name: torch.from_numpy(array).requires_grad_() for name, array in argument.state_dict().items()}
+            tensors = {name: torch.from_numpy(array) for name, array in argument.state_dict().items()}
+            return {name: tensor.requires_grad_(tensor.is_floating_point()) for name, tensor in tensors.items()}
         if parameter.element is None:
             return argument
         tensor = torch.from_numpy(np.array(argument))

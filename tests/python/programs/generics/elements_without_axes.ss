@@ -1,0 +1,3 @@
+# expect: E0308 at 2:19
+fn f[F: float](x: F) -> F[]:
+    return sum(x, over=s)
