@@ -66,6 +66,10 @@ class DataFileMissing(DataError, FileNotFoundError):
         self.errno, self.filename = errno.ENOENT, filename
 
 
+class OutOfMemoryError(ShapeScriptError, MemoryError):
+    """A run that needs more memory than there is (R1111)."""
+
+
 class LogError(ShapeScriptError, OSError):
     """A log that can't be written (R1401)."""
 

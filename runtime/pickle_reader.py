@@ -21,6 +21,7 @@ _LONGEST_INT = 16  # bytes
 
 _ORDERED_DICT = "collections.OrderedDict"
 _REBUILD_TENSOR = "torch._utils._rebuild_tensor_v2"
+_REBUILD_OTHER_TENSOR = "torch._utils._rebuild_tensor_v3"  # as float8 and uint16 are saved
 _REBUILD_PARAMETER = "torch._utils._rebuild_parameter"
 _SIZE = "torch.Size"
 _STORAGES = {f"torch.{storage}": BF16 if name == "bfloat16" else np.dtype(name) for name, storage in STORAGE_CLASSES.items()}
@@ -138,6 +139,8 @@ class _Interpreter:
         if full not in _CALLABLES and full not in _STORAGES:
             if full.startswith("torch.") and full.endswith("Storage"):
                 raise RefusedPickleError(f"it holds a {full}, whose element type isn't supported", "dtype")
+            if full == _REBUILD_OTHER_TENSOR:
+                raise RefusedPickleError("it holds a tensor whose element type isn't supported", "dtype")
             raise RefusedPickleError(f"its pickle refers to {full}, which plain data never needs")
         self._push(_Global(full))
 

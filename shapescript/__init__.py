@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         DataError,
         DataFileMissing,
         LogError,
+        OutOfMemoryError,
         ShapeScriptError,
     )
     from shapescript.runtime.jsonl import JsonLinesSink
@@ -58,6 +59,7 @@ _PLACES = {
         "DataError",
         "DataFileMissing",
         "LogError",
+        "OutOfMemoryError",
         "ShapeScriptError",
     ),
     "runtime.jsonl": ("JsonLinesSink",),
@@ -93,6 +95,7 @@ __all__ = [
     "MemorySink",
     "Mode",
     "Model",
+    "OutOfMemoryError",
     "Program",
     "Sgd",
     "ShapeScriptError",

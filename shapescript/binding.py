@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from shapescript.axes import DisagreementError, Sizes
+from shapescript.compiler.check import types as check
 from shapescript.compiler.check.program import Signature
 from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.ir.types import Element
 from shapescript.layouts import Layouts
 from shapescript.parameters import ChangedArrayRule, rule_for
 from shapescript.results import giver_for
@@ -34,6 +36,7 @@ class Overload:
         self.names = tuple(parameter.name for parameter in signature.parameters)
         self.defaults = {p.name: p.default for p in signature.parameters if p.default is not None}
         self.mutable = tuple(place for place, parameter in enumerate(signature.parameters) if parameter.mutable)
+        self.takes_bf16 = any(isinstance(p.type, check.Tensor) and p.type.element is Element.BF16 for p in signature.parameters)
         self._changes_arrays = any(isinstance(rule, ChangedArrayRule) for rule in self.rules)
         self.dims, self._defaults = signature.dims, signature.defaults
         self.give = giver_for(signature.result, layouts)

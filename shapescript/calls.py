@@ -16,7 +16,7 @@ from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.engines import EngineName, Run, compiled
 from shapescript.generic_calls import GenericSignatures
-from shapescript.host import ProgramHost, as_error
+from shapescript.host import ProgramHost, as_error, out_of_memory
 from shapescript.layouts import Layouts
 from shapescript.runtime.errors import ArgumentError
 from shapescript.signatures import literal, signature_text
@@ -75,6 +75,8 @@ class Calls:
             values = run(arguments, self._host)
         except ExecutionError as error:
             raise as_error(error) from None
+        except MemoryError as error:
+            raise out_of_memory(error, self.name, overload.signature.span) from None
         return overload.give(iter(values), sizes)
 
     def _made(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, ...]:
@@ -110,6 +112,8 @@ class Calls:
                 fitting.append((overload, overload.bind(positional, named)))
             except ArgumentError as error:
                 refused.append(error)
+        if len(fitting) > 1:  # float32 is f32 where that is wanted, and bf16 where only that is
+            fitting = [(overload, bound) for overload, bound in fitting if not overload.takes_bf16] or fitting
         if len(fitting) == 1:
             return fitting[0]
         if fitting:

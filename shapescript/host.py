@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from shapescript.compiler.diagnostics.model import InternalError
+from shapescript.compiler.diagnostics.model import InternalError, Span
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, OrderedType, TensorType, Type
 from shapescript.compiler.numerics.bfloat16 import bits_of_number, number_of_bits
@@ -20,7 +20,7 @@ from shapescript.runtime import restore
 from shapescript.runtime.arrays import BF16, engine_array
 from shapescript.runtime.checkpoint import save_checkpoint
 from shapescript.runtime.entries import Tensor
-from shapescript.runtime.errors import ArgumentError, DataError, ShapeScriptError
+from shapescript.runtime.errors import ArgumentError, DataError, OutOfMemoryError, ShapeScriptError
 from shapescript.runtime.jsonl import JsonLinesSink
 from shapescript.runtime.mode import Eval, Train
 from shapescript.runtime.model import Model, initialise
@@ -29,8 +29,18 @@ from shapescript.runtime.optimiser import OPTIMISERS, Optimiser
 from shapescript.runtime.sinks import LogSink
 
 ScalarName = Literal["int", "float", "bool", "str"]
-SCALAR_NAMES: dict[Element, ScalarName] = {Element.I64: "int", Element.F32: "float", Element.F64: "float", Element.BF16: "float", Element.BOOL: "bool"}
-ERRORS: dict[str, type[ShapeScriptError]] = {"R1003": ArgumentError, "R1004": ArgumentError, **dict.fromkeys(("R1101", "R1102", "R1107"), DataError)}
+SCALAR_NAMES: dict[Element, ScalarName] = {
+    Element.I64: "int",
+    Element.F32: "float",
+    Element.F64: "float",
+    Element.BF16: "float",
+    Element.BOOL: "bool",
+}
+ERRORS: dict[str, type[ShapeScriptError]] = {
+    "R1003": ArgumentError,
+    "R1004": ArgumentError,
+    **dict.fromkeys(("R1101", "R1102", "R1107"), DataError),
+}
 
 
 class Watcher(Protocol):
@@ -195,3 +205,8 @@ def _printed(kind: Type, value: Any) -> str:
 def as_error(error: ExecutionError) -> ShapeScriptError:
     """What an engine found wrong, as the exception that users catch."""
     return ERRORS.get(error.code, ShapeScriptError)(error.code, error.message, span=error.span, step=error.step)
+
+
+def out_of_memory(error: MemoryError, function: str, span: Span | None) -> OutOfMemoryError:
+    """What a call could not allocate, as the exception that users catch; NumPy says how much."""
+    return OutOfMemoryError("R1111", f"`{function}` needs more memory than there is: {error or 'an allocation failed'}", span=span)

@@ -122,7 +122,8 @@ class Body:
         required = tuple(info for info in self.info.required if info.signature.name == name)
         if not required:
             return entity
-        keys = [info.signature.key.partition("<")[0] for info in required]  # an instance's is its generic function's, and a number
+        named = [info.signature.key for info in required]
+        keys = [key.rpartition("<")[0] if key.endswith(">") else key for key in named]  # an instance's is the function's, and a number
         own = [info for info in entity.overloads if info.signature.key not in keys] if isinstance(entity, FunctionEntity) else []
         return FunctionEntity((*required, *own), required[0].signature.span)
 

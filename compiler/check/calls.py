@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from shapescript.compiler.check import types, vectors
 from shapescript.compiler.check.axes import axis_variables
-from shapescript.compiler.check.binding import Binding, describe, fits
+from shapescript.compiler.check.binding import Binding
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.brackets import Bracketed
 from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
 from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.element_parameters import converted
 from shapescript.compiler.check.foreign import INSTEAD
-from shapescript.compiler.check.generics import infer, takes, wrong_kind
+from shapescript.compiler.check.generics import infer
+from shapescript.compiler.check.overloads import Argument, explain, laid_out, takes_argument
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
 from shapescript.compiler.check.program import Signature, SignatureParameter
 from shapescript.compiler.check.report import Reported, did_you_mean
@@ -23,8 +24,7 @@ from shapescript.compiler.check.requirements import Resolver
 from shapescript.compiler.check.scope import BrokenEntity, FunctionEntity, FunctionInfo, ModelEntity, RecordEntity
 from shapescript.compiler.check.site import Site
 from shapescript.compiler.check.type_names import TypeReader
-from shapescript.compiler.check.typed import Place, Typed
-from shapescript.compiler.check.wording import mend, mismatch, wanted_and_found
+from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import types as ir
 from shapescript.compiler.ir.nodes import Value
@@ -105,32 +105,21 @@ def root_of(node: tree.Expression) -> tree.Expression:
 # ---- functions of the program -----------------------------------------------------------------------------------------------------------
 
 
-Declared = tuple[str, int]
-"""A declaration's module and place: functions for several types of elements have one together."""
-
-
-@dataclass(frozen=True)
-class _Argument:
-    node: tree.Argument
-    typed: Typed
-    place: Place | None
-
-
 def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call, items: tuple[tree.Item, ...] | None) -> Typed:
     arguments = [_evaluated(body, argument) for argument in node.arguments]
     if any(next(mut_names(argument.node.value), None) for argument in arguments):  # a call among the arguments may have changed them
         arguments = [replace(a, typed=body.evaluate(a.node.value)) if a.place else a for a in arguments]
-    matches = [(info, matched) for info in overloads if (matched := _match(info.signature, arguments)) is not None]
+    matches = [(info, matched) for info in overloads if (matched := laid_out(info.signature, arguments)) is not None]
     fitting = [
         (info, matched)
         for info, matched in matches
         if all(
-            argument is None or _takes(info.signature, parameter, argument)
+            argument is None or takes_argument(info.signature, parameter, argument)
             for parameter, argument in zip(info.signature.parameters, matched, strict=True)
         )
     ]
     if len(fitting) != 1:
-        _explain(body, overloads, fitting, arguments, node)
+        explain(body, overloads, fitting, arguments, node)
     info, matched = fitting[0]
     check_aliasing(body, [(a.node, a.place) for a in arguments])
     instance = _instance(body, info, matched, node) if info.signature.types else info
@@ -139,12 +128,7 @@ def _function(body: Body, overloads: tuple[FunctionInfo, ...], node: tree.Call, 
     return _emit(body, instance.signature, matched, node, items)
 
 
-def _takes(signature: Signature, parameter: SignatureParameter, argument: _Argument) -> bool:
-    generic = takes(signature.types, parameter.type, argument.typed.type)
-    return fits(parameter.type, argument.typed.type) if generic is None else generic
-
-
-def _instance(body: Body, info: FunctionInfo, matched: list[_Argument | None], node: tree.Call) -> FunctionInfo:
+def _instance(body: Body, info: FunctionInfo, matched: list[Argument | None], node: tree.Call) -> FunctionInfo:
     """The generic function with the types that this call's arguments have."""
     pairs = zip(info.signature.parameters, matched, strict=True)
     arguments = [(parameter, a.typed.type, a.node.value.span) for parameter, a in pairs if a is not None]
@@ -153,118 +137,14 @@ def _instance(body: Body, info: FunctionInfo, matched: list[_Argument | None], n
     return body.instances.instance(info, given, required)
 
 
-def _evaluated(body: Body, argument: tree.Argument) -> _Argument:
+def _evaluated(body: Body, argument: tree.Argument) -> Argument:
     if argument.is_mut:
         place, typed = mut_place(body, argument)
-        return _Argument(argument, typed, place)
-    return _Argument(argument, body.evaluate(argument.value), None)
+        return Argument(argument, typed, place)
+    return Argument(argument, body.evaluate(argument.value), None)
 
 
-def _match(signature: Signature, arguments: list[_Argument]) -> list[_Argument | None] | None:
-    """Arguments by parameter (None: its default); None where they can't be laid out."""
-    found: dict[str, _Argument] = {}
-    names = [parameter.name for parameter in signature.parameters]
-    for place, argument in enumerate(arguments):
-        if argument.node.name is None:
-            if place >= len(names):
-                return None
-            name = names[place]
-        else:
-            name = argument.node.name.text
-        if name not in names or name in found:
-            return None
-        found[name] = argument
-    if any(parameter.name not in found and parameter.default is None for parameter in signature.parameters):
-        return None
-    return [found.get(name) for name in names]
-
-
-def _explain(
-    body: Body,
-    overloads: tuple[FunctionInfo, ...],
-    fitting: list[tuple[FunctionInfo, list[_Argument | None]]],
-    arguments: list[_Argument],
-    node: tree.Call,
-) -> None:
-    name = overloads[0].signature.name
-    found = describe([argument.typed.type for argument in arguments])
-    if fitting and len({_place(info) for info, _ in fitting}) == 1:
-        text = f"`{name}` is for tensors of f32 and of f64, and no argument of {found} says which"
-        label = [Label(overloads[0].signature.span, "declared here")]
-        body.report.fail("E2303", text, node.span, label, help="a host number is neither: convert one with f32(...)")
-    if fitting:
-        labels = [Label(info.signature.span, "this one fits") for info, _ in fitting]
-        body.report.fail("E0305", f"{len(fitting)} functions `{name}` fit {found}, and none is preferred", node.span, labels)
-    overloads = _nearest_of_each(overloads, arguments)
-    if len(overloads) > 1:
-        labels = [Label(info.signature.span, _why_not(info.signature, arguments)) for info in overloads]
-        body.report.fail("E0304", f"no function `{name}` fits {found}", node.span, labels)
-    signature = overloads[0].signature
-    matched = _match(signature, arguments)
-    label = [Label(signature.span, "declared here")]
-    if matched is None:
-        unknown = next(
-            (a.node.name for a in arguments if a.node.name and a.node.name.text not in [p.name for p in signature.parameters]), None
-        )
-        if unknown is not None:
-            body.report.fail(
-                "E0311",
-                f"`{name}` has no parameter `{unknown}`",
-                unknown.span,
-                label,
-                help=did_you_mean(unknown.text, [p.name for p in signature.parameters]),
-            )
-        body.report.fail(
-            "E0302",
-            f"`{name}` takes ({', '.join(f'{p.name}: {p.type}' for p in signature.parameters)}), called with {found}",
-            node.span,
-            label,
-        )
-    for parameter, argument in zip(signature.parameters, matched, strict=True):
-        if argument is not None and not _takes(signature, parameter, argument):
-            kind = wrong_kind(signature.types, parameter.type, argument.typed.type)
-            if kind is not None:
-                body.report.fail(
-                    "E2305",
-                    f"argument `{parameter.name}` of `{name}`: {kind}",
-                    argument.node.value.span,
-                    [Label(parameter.span, "declared here")],
-                )
-            body.report.fail(
-                mismatch(parameter.type, argument.typed.type),
-                f"argument `{parameter.name}` of `{name}`: {wanted_and_found(parameter.type, argument.typed.type)}",
-                argument.node.value.span,
-                [Label(parameter.span, "declared here")],
-                mend(parameter.type, argument.typed.type),
-            )
-
-
-def _nearest_of_each(overloads: tuple[FunctionInfo, ...], arguments: list[_Argument]) -> tuple[FunctionInfo, ...]:
-    """Of each declaration one function: where it is made for several types of elements, the one that most arguments fit."""
-    found: dict[Declared, FunctionInfo] = {}
-    for info in sorted(overloads, key=lambda info: -_count_fitting(info.signature, arguments)):
-        found.setdefault(_place(info), info)
-    return tuple(info for info in overloads if info in found.values())
-
-
-def _place(info: FunctionInfo) -> Declared:
-    return info.scope.name, info.signature.span.start
-
-
-def _count_fitting(signature: Signature, arguments: list[_Argument]) -> int:
-    pairs = zip(signature.parameters, _match(signature, arguments) or [], strict=False)
-    return sum(argument is not None and _takes(signature, parameter, argument) for parameter, argument in pairs)
-
-
-def _why_not(signature: Signature, arguments: list[_Argument]) -> str:
-    matched = _match(signature, arguments)
-    if matched is None:
-        return f"takes {len(signature.parameters)} arguments: ({', '.join(p.name for p in signature.parameters)})"
-    wrong = next(p for p, a in zip(signature.parameters, matched, strict=True) if a is not None and not _takes(signature, p, a))
-    return f"wants {wrong.type} for `{wrong.name}`"
-
-
-def _emit(body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None) -> Typed:
+def _emit(body: Body, signature: Signature, matched: list[Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None) -> Typed:
     try:
         return _bound(body, signature, matched, node, items)
     except (InexactDivision, ZeroDivisionError) as error:
@@ -274,9 +154,7 @@ def _emit(body: Body, signature: Signature, matched: list[_Argument | None], nod
         )
 
 
-def _bound(
-    body: Body, signature: Signature, matched: list[_Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None
-) -> Typed:
+def _bound(body: Body, signature: Signature, matched: list[Argument | None], node: tree.Call, items: tuple[tree.Item, ...] | None) -> Typed:
     binding = Binding(signature, body.report, node.span)
     if items is not None:
         _give_dims(body, binding, items)
@@ -330,7 +208,7 @@ def _give_dims(body: Body, binding: Binding, items: tuple[tree.Item, ...]) -> No
             binding.give(symbol, types.single(reader.size_argument(given[symbol.name])))
 
 
-def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, argument: _Argument) -> None:
+def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, argument: Argument) -> None:
     label = [Label(parameter.span, "declared here")]
     if parameter.mutable and argument.place is None:
         body.report.fail(
@@ -349,7 +227,7 @@ def _check_mut(body: Body, signature: Signature, parameter: SignatureParameter, 
         body.report.fail("E0301", text, argument.node.span, label, help="bind a tensor: `mut x = f32(...)`")
 
 
-def _operands(body: Body, parameter: SignatureParameter, argument: _Argument | None, binding: Binding) -> list[Value]:
+def _operands(body: Body, parameter: SignatureParameter, argument: Argument | None, binding: Binding) -> list[Value]:
     if argument is None:
         assert parameter.default is not None
         return list(body.constant(parameter.default).values)

@@ -43,7 +43,7 @@ def mut_names(node: object) -> Iterator[tree.Identifier]:
         here = waiting.pop()
         if isinstance(here, tree.Argument) and here.is_mut:
             root: object = here.value
-            while isinstance(root, tree.Attribute):
+            while isinstance(root, tree.Attribute | tree.Bracket):
                 root = root.base
             if isinstance(root, tree.Name):
                 yield tree.Identifier(root.span, root.name)

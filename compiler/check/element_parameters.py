@@ -13,7 +13,7 @@ from shapescript.compiler.ir.types import Element
 from shapescript.compiler.syntax import tree
 
 KIND = "float"
-CHOICES = (Element.F32, Element.F64)
+CHOICES = (Element.F32, Element.F64, Element.BF16)
 
 Elements = Mapping[str, Element]
 

@@ -12,7 +12,7 @@ from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.foreign import INSTEAD
 from shapescript.compiler.check.indexing import taken
 from shapescript.compiler.check.literals import literal
-from shapescript.compiler.check.parts import list_index
+from shapescript.compiler.check.places import list_index
 from shapescript.compiler.check.powers import power
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.scope import FunctionEntity, ModelEntity, RecordEntity

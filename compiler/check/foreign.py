@@ -7,7 +7,21 @@ AXES = "axes are moved, opened and joined by a pattern: `rearrange(x: b n -> n b
 PRODUCT = "`x @ w`, or `einsum(x, w: b n, n m -> b m)`"
 TRAINING = "`value_and_grad(loss(...), wrt=m)` gives the loss and the gradient, and `update(mut m, mut opt, g, lr=...)` does the step"
 SCHEDULE = "a rate is a function of the step: `lr=schedule.cosine(opt.step, 1e-3, 1000)` with `import shapescript.std.schedule as schedule`"
-LOSS = "a loss is an expression: `mean((p - y) ** 2, over=b)`"
+LOSS = "`import shapescript.std.loss as loss` has it: `loss.{}`; or it is an expression: `mean((p - y) ** 2, over=b)`"
+METRIC = "`import shapescript.std.metric as metric` has it: `metric.{}`"
+LOSSES = {
+    "mse(p, y)": ("mse", "mse_loss", "MSELoss"),
+    "l1(p, y)": ("l1", "l1_loss", "L1Loss", "mae"),
+    "huber(p, y, delta=1.0)": ("huber", "huber_loss", "HuberLoss"),
+    "smooth_l1(p, y, beta=1.0)": ("smooth_l1", "smooth_l1_loss", "SmoothL1Loss"),
+    "binary_cross_entropy(logits, y)": ("binary_cross_entropy", "binary_cross_entropy_with_logits", "BCEWithLogitsLoss", "BCELoss"),
+    "kl_divergence(log_p, y)": ("kl_divergence", "kl_div", "KLDivLoss"),
+    "ctc(log_p, target, inputs, labels)": ("ctc", "ctc_loss", "CTCLoss"),
+}
+METRICS = {
+    "top_hits[5](logits, label)": ("top_k_accuracy", "topk_accuracy", "top_hits"),
+    "perplexity(total, count)": ("perplexity",),
+}
 
 TEXT_SIZE = 'a size that a file decides is declared: `dim Vocabulary = characters("input.txt")`'
 
@@ -26,7 +40,9 @@ INSTEAD: dict[str, str] = {
     **dict.fromkeys(("reshape", "view", "transpose", "permute", "swapaxes", "flatten", "squeeze", "unsqueeze", "T"), AXES),
     **dict.fromkeys(("matmul", "mm", "bmm", "dot", "tensordot"), PRODUCT),
     **dict.fromkeys(("grad", "backward", "zero_grad", "jit", "value_and_gradient"), TRAINING),
-    **dict.fromkeys(("mse_loss", "l1_loss", "MSELoss", "CrossEntropyLoss", "mse"), LOSS),
+    **{name: LOSS.format(call) for call, names in LOSSES.items() for name in names},
+    **{name: METRIC.format(call) for call, names in METRICS.items() for name in names},
+    **dict.fromkeys(("CrossEntropyLoss", "NLLLoss", "nll_loss"), "`cross_entropy(logits, label)`, or `nll(log_probability, label)`"),
     "range": "a range is written `0..n`",
     "item": "a `[]` is a number where a float is wanted",
     "parameters": "`AdamW(m)` and `value_and_grad(..., wrt=m)` take the model itself",

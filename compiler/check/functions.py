@@ -93,8 +93,12 @@ def _branch(
 
 def _new_name(body: Body, pairs: Iterable[tuple[Axis, Axis]]) -> str | None:
     """The mend where a pattern gave another name to an axis of the result."""
+    pairs = list(pairs)
     for wanted, found in pairs:
         if found.name in body.context.aliases and wanted.size.known() == found.size.known():
+            if [axis.name for axis, _ in pairs].count(wanted.name) > 1:
+                axes = " ".join(axis.name for axis, _ in pairs)
+                return f"`{found}` is a new name that a pattern gave to this axis: `|> rearrange({axes} -> {axes})` calls it `{wanted}`"
             return f"`{found}` is a new name that a pattern gave to this axis: write `{wanted}` there"
     return None
 

@@ -19,6 +19,8 @@ from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import InexactDivision, Size, divide, product
 from shapescript.compiler.syntax import tree
 
+DIAGONAL = "give one of the two another name; `einsum(x: i i -> i)` takes the places where both are the same"
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -48,11 +50,10 @@ def open_operand(
     names: list[str] = []
     found: list[Axis] = []
     for place, (node, axis) in enumerate(zip(pattern.axes, axes, strict=True)):
-        for name, part in _open_axis(body, node, axis, place, operand.type, given, span):
+        for name, part in _open_axis(body, node, axis, place, operand.type, given, span, pattern if may_repeat else None):
             if name in names and not may_repeat:
                 text = f"axis {name} stands twice in the operand's pattern"
-                hint = "give one of the two another name; `einsum(x: i i -> i)` takes the places where both are the same"
-                body.report.fail("E0407", text, node.span, help=hint)
+                body.report.fail("E0407", text, node.span, help=DIAGONAL)
             names.append(name)
             found.append(part)
     sizes_here = tuple(axis.size for axis in found)
@@ -65,11 +66,18 @@ def open_operand(
 
 
 def _open_axis(
-    body: Body, node: tree.Axis, axis: Axis, place: int, operand: Tensor, given: Mapping[str, Size], span: Span
+    body: Body,
+    node: tree.Axis,
+    axis: Axis,
+    place: int,
+    operand: Tensor,
+    given: Mapping[str, Size],
+    span: Span,
+    pattern: tree.AxisList | None,
 ) -> list[tuple[str, Axis]]:
     match node:
         case tree.AxisName(_, name):
-            return [(name, _named(body, name, axis, place, operand, node.span, span))]
+            return [(name, _named(body, name, axis, place, operand, node.span, span, pattern))]
         case tree.LeadingAxes(_, name):
             if not axis.leading or axis.name != f"..{name}":
                 body.report.fail("E0402", f"..{name} names leading axes of the signature; here stands {axis}", node.span)
@@ -82,12 +90,15 @@ def _open_axis(
     return [(wanted.name, wanted)]
 
 
-def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: Span, span: Span) -> Axis:
-    """The axis at a place under the pattern's name for it."""
+def _named(
+    body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: Span, span: Span, pattern: tree.AxisList | None = None
+) -> Axis:
+    """The axis at a place under the pattern's name for it. `pattern`: where that may name two axes alike, and has the operand's own axis
+    of the name at its place, another axis of its size may have the name too."""
     if name == axis.name:
         return axis
     for other_place, other in enumerate(operand.axes):
-        if other.name == name:
+        if other.name == name and not (pattern is not None and _is_name(pattern.axes[other_place], name) and other.size == axis.size):
             body.report.fail(
                 "E0408",
                 f"the pattern has axis {name} at position {place + 1}, but in {operand} it is axis {other_place + 1}",
@@ -104,6 +115,7 @@ def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: S
             f"the pattern says {name} at position {place + 1}, the operand {operand} has {axis} there",
             at,
             [Label(span, f"this is {operand}")],
+            help=f"write `{axis}`, or a lower-case name, which then stands for {axis}",
         )
     known = body.context.known(name)
     if known is None:
@@ -116,6 +128,10 @@ def _named(body: Body, name: str, axis: Axis, place: int, operand: Tensor, at: S
             [Label(span, f"this is {operand}")],
         )
     return known
+
+
+def _is_name(node: tree.Axis, name: str) -> bool:
+    return isinstance(node, tree.AxisName) and node.name == name
 
 
 def _is_number_of(axis: Axis, wanted: Axis) -> bool:

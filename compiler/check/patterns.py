@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from shapescript.compiler.check.axes import agree, is_dim_name
 from shapescript.compiler.check.body import Body
-from shapescript.compiler.check.opening import Opened, named_part, open_operand
+from shapescript.compiler.check.opening import DIAGONAL, Opened, named_part, open_operand
 from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.check.types import Axis, Tensor, group
 from shapescript.compiler.check.types import Tuple as TupleType
@@ -40,16 +41,19 @@ def _key(body: Body, node: tree.Axis) -> str:
     return body.context.axis(node).name
 
 
-def result_order(body: Body, pattern: tree.AxisList, known: Mapping[str, Axis], help: str | None = None) -> list[str]:
-    """The single axes of the pattern's right side in order; each must be known, none twice."""
+def result_order(
+    body: Body, pattern: tree.AxisList, known: Mapping[str, Axis], help: str | None = None, operand: Sequence[str] = ()
+) -> list[str]:
+    """The single axes of the pattern's right side in order; each must be known, none twice that doesn't stand twice in the operand."""
+    most = Counter(operand)
     order: list[str] = []
     for part in single_axes(pattern):
         key = _key(body, part)
         if key not in known:
             text = f"axis {key} of the result is in no operand's pattern, which has {', '.join(known)}"
             body.report.fail("E0402", text, part.span, help=help)
-        if key in order:
-            body.report.fail("E0407", f"axis {key} stands twice in the result", part.span)
+        if order.count(key) >= max(most[key], 1):
+            body.report.fail("E0407", f"axis {key} stands {'twice' if order.count(key) == 1 else 'too often'} in the result", part.span)
         order.append(key)
     return order
 
@@ -59,19 +63,32 @@ def single_axes(pattern: tree.AxisList) -> Iterator[tree.Axis]:
         yield from node.axes if isinstance(node, tree.AxisGroup) else (node,)
 
 
-def _only_operand(body: Body, name: str, operand: Typed, pattern: tree.Pattern, given: Mapping[str, Size], span: Span) -> Opened:
+def _only_operand(
+    body: Body, name: str, operand: Typed, pattern: tree.Pattern, given: Mapping[str, Size], span: Span, may_repeat: bool = False
+) -> Opened:
     if len(pattern.inputs) != 1:
         body.report.fail("E0302", f"{name} takes one operand, the pattern has {len(pattern.inputs)}", pattern.span)
-    return open_operand(body, operand, pattern.inputs[0], given, span)
+    return open_operand(body, operand, pattern.inputs[0], given, span, may_repeat)
+
+
+def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Of axes with one name, the first on the left of a pattern is the first on its right."""
+    return [(name, names[:place].count(name)) for place, name in enumerate(names)]
 
 
 def rearrange(body: Body, operand: Typed, pattern: tree.Pattern, given: Mapping[str, Size], span: Span) -> Typed:
     assert isinstance(operand.type, Tensor)
-    opened = _only_operand(body, "rearrange", operand, pattern, given, span)
+    opened = _only_operand(body, "rearrange", operand, pattern, given, span, may_repeat=True)
     known = dict(zip(opened.names, opened.axes, strict=True))
-    order = result_order(body, pattern.output, known, help="`repeat` makes an axis that the operand lacks, also one of size 1")
-    dropped = [name for name in opened.names if name not in order]
-    missing = [name for name in dropped if known[name].size.constant() != 1]  # an axis of size 1 may be squeezed
+    hint = "`repeat` makes an axis that the operand lacks, also one of size 1"
+    order = result_order(body, pattern.output, known, hint, opened.names)
+    here, there = _numbered(opened.names), _numbered(order)
+    kept = [name for name in here if name in there]
+    missing = [name for name, number in here if (name, number) not in there and known[name].size.constant() != 1]  # size 1 may be squeezed
+    if missing and missing[0] in order:
+        nodes = [node for node in single_axes(pattern.inputs[0]) if _key(body, node) == missing[0]]
+        text = f"axis {missing[0]} stands {len(nodes)} times in the operand's pattern, and {order.count(missing[0])} in the result"
+        body.report.fail("E0407", text, nodes[order.count(missing[0])].span, help=DIAGONAL)
     if missing:
         body.report.fail(
             "E0406",
@@ -79,10 +96,10 @@ def rearrange(body: Body, operand: Typed, pattern: tree.Pattern, given: Mapping[
             pattern.output.span,
             help="reduce an axis with sum, mean or max, naming it in over=",
         )
-    value, names = opened.value, [name for name in opened.names if name in order]
-    if dropped:
-        value = body.builder.op("reshape", value, axes=tuple(known[name].size for name in names))
-    permutation = tuple(names.index(name) for name in order)
+    value = opened.value
+    if len(kept) < len(here):
+        value = body.builder.op("reshape", value, axes=tuple(known[name].size for name, _ in kept))
+    permutation = tuple(kept.index(name) for name in there)
     if permutation != tuple(range(len(order))):
         value = body.builder.op("transpose", value, permutation=permutation)
     return close(body, known, order, value, pattern.output, operand.type)

@@ -14,17 +14,49 @@ from shapescript.compiler.syntax import tree
 
 def mut_place(body: Body, argument: tree.Argument) -> tuple[Place, Typed]:
     """The variable or member that `mut` stands before, which must be `mut` itself, and its value now."""
-    root: tree.Expression = argument.value
-    path: list[str] = []
-    while isinstance(root, tree.Attribute):
-        path.insert(0, root.name.text)
-        root = root.base
+    root, path = part_path(body, argument.value, "given as `mut`")
     variable = _variable(body, root, argument.span)
     typed = body.evaluate(argument.value)
     if isinstance(typed.type, types.Handle | types.Dataset | types.Batches):
         body.report.fail("E0605", f"{typed.type} is a handle, which moves without `mut`", argument.span)
     _require_mut(body, variable, argument.span, "a call can't change it")
     return Place(variable, ".".join(path)), typed
+
+
+def part_path(body: Body, node: tree.Expression, done: str) -> tuple[tree.Expression, list[str]]:
+    """The variable at the root, and the dotted names below it; numbers step into lists. `done`: what is done to the part."""
+    path: list[str] = []
+    while isinstance(node, tree.Attribute | tree.Bracket):
+        if isinstance(node, tree.Attribute):
+            path.insert(0, node.name.text)
+        else:
+            listed = body.evaluate(node.base).type
+            if not isinstance(listed, types.ModelList):
+                body.report.fail("E0605", f"a part of {listed} can't be {done}: models have parts that change", node.span)
+            path.insert(0, str(list_index(body, listed, node)))
+        node = node.base
+    return node, path
+
+
+def list_index(body: Body, kind: types.ModelList, node: tree.Bracket) -> int:
+    """The number in `m.blocks[0]`."""
+    index = _list_index(body, node)
+    if index is None:
+        body.report.not_built("indexing a list of sub-models by anything but a known number", node.span)
+    count = kind.list.count.constant()
+    if count is not None and index >= count:
+        body.report.fail("E0503", f"the list has {count} sub-models, index {index} is past its end", node.span)
+    return index
+
+
+def _list_index(body: Body, node: tree.Bracket) -> int | None:
+    """The known number that stands alone in brackets."""
+    match node.items:
+        case (tree.AxisList(_, (tree.AxisName(_, name),)),) if name in body.environment:
+            return None
+        case (tree.AxisList(_, (axis,)),):
+            return body.context.axis(axis).size.constant()
+    return None
 
 
 def changed_variable(body: Body, root: tree.Expression, span: Span, why: str) -> Variable:
@@ -58,7 +90,7 @@ def check_aliasing(body: Body, arguments: list[tuple[tree.Argument, Place | None
     """A value passed as `mut` and once more in the same call: E0602. Host scalars read from it are read before the call."""
     named: list[tuple[str, str, bool, tree.Argument]] = []
     for argument, place in arguments:
-        found = _path(argument.value)
+        found = _names(body, argument.value)
         if found is not None and found[0] in body.environment:
             named.append((*found, place is not None, argument))
     for number, (root, path, is_mut, argument) in enumerate(named):
@@ -75,10 +107,16 @@ def check_aliasing(body: Body, arguments: list[tuple[tree.Argument, Place | None
                 )
 
 
-def _path(node: tree.Expression) -> tuple[str, str] | None:
+def _names(body: Body, node: tree.Expression) -> tuple[str, str] | None:
+    """The variable and the dotted names below it, of a whole value or a part; None of anything else, as places of a tensor."""
     path: list[str] = []
-    while isinstance(node, tree.Attribute):
-        path.insert(0, node.name.text)
+    while isinstance(node, tree.Attribute | tree.Bracket):
+        if isinstance(node, tree.Attribute):
+            path.insert(0, node.name.text)
+        elif (index := _list_index(body, node)) is not None:
+            path.insert(0, str(index))
+        else:
+            return None
         node = node.base
     return (node.name, ".".join(path)) if isinstance(node, tree.Name) else None
 

@@ -115,7 +115,11 @@ class Frame:
 
     def _make_result(self, place: int, element: str, rank: int) -> None:
         first = self.layout.first_exchange
-        self.late[place] = np.empty(self.words[first : first + rank].tolist(), DTYPES[Element(element)])
+        shape = self.words[first : first + rank].tolist()
+        try:
+            self.late[place] = np.empty(shape, DTYPES[Element(element)])
+        except ValueError as error:  # NumPy's, of more elements than it counts
+            raise MemoryError(f"a result of shape {tuple(shape)}: {error}") from None
         self.words[place] = address_of(self.late[place])
 
     def _make_slot(self, word: int, place: int, total: int) -> None:

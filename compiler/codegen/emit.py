@@ -1,8 +1,8 @@
 """Small helpers that build LLVM IR: loops, vectors, masks, memory. They hold no state beside the builder.
 
-Values are LLVM values; a size may also be a Python int (`Size`), which is baked in. Element types are F32, F64, I32, I64, for bf16
-I16 with its bits, and for bool in memory I8 holding 0 or 1; conditions are I1. Pointers are opaque. A mask is a vector of I1, constant or computed; None is all lanes.
-Nothing here sets a fast-math or contraction flag.
+Values are LLVM values; a size may also be a Python int (`Size`), which is baked in. Element types are F32, F64, I32, I64, for bf16 I16
+that holds its bits, and for bool in memory I8 that holds 0 or 1; conditions are I1. Pointers are opaque. A mask is a vector of I1, constant
+or computed; None is all lanes. Nothing here sets a fast-math or contraction flag.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PTR, VOID = ir.PointerType(), ir.VoidType()
 LANES = 16  # lanes of a reduction, and the width that elementwise code is vectorised with on every target
 BLOCK = 4096  # elements of a reduction's block, k of a contraction's block
 
-_ELEMENTS = {"f32": F32, "f64": F64, "bf16": I16, "i32": I32, "u32": I32, "i64": I64, "u64": I64, "bool": I8}
+_ELEMENTS = {"f32": F32, "f64": F64, "bf16": I16, "u16": I16, "i32": I32, "u32": I32, "i64": I64, "u64": I64, "bool": I8}
 
 
 def element_type(name: str) -> ElementType:
-    """The type in memory of an element kind: f32, f64, bf16 (I16), i32, u32, i64, u64 or bool (I8)."""
+    """The type in memory of an element kind: f32, f64, bf16 and u16 (I16), i32, u32, i64, u64 or bool (I8)."""
     return _ELEMENTS[name]
 
 

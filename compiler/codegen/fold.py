@@ -17,7 +17,7 @@ from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.storage import clear_bytes
-from shapescript.compiler.codegen.windows import Along, Plain, Row, Shape, Walk, beside, in_turns, lanes_between, shape_of
+from shapescript.compiler.codegen.window_rows import Along, Plain, Row, Shape, Walk, beside, in_turns, lanes_between, shape_of
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ops.build import result_type

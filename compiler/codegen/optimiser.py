@@ -2,7 +2,7 @@
 
 Buffers are 64-byte aligned; each parameter begins at a multiple of 64 bytes, and what lies between them holds zeros. So neighbouring
 parameters of one element type and treatment are one run: `emit_update` works on elements low to high of all buffers, and any cut at
-multiples of 64 bytes shares a run out. A bf16 value (I16) and its gradient are widened to f32, and the value is rounded once; slots are f32.
+multiples of 64 bytes shares a run out. A bf16 value (I16) and its gradient are widened to f32 and the value is rounded once; slots are f32.
 """
 
 from __future__ import annotations

@@ -65,7 +65,10 @@ class NativeFunction:
             frame = Frame(self._layout, self._sites, self.target.is_x86)
         arena = self.arenas.take()
         try:
-            storages = self._marshal(arguments, frame.block)
+            try:
+                storages = self._marshal(arguments, frame.block)
+            except ValueError as error:  # NumPy's, of a result with more elements than it counts
+                raise MemoryError(f"a result of so many elements: {error}") from None
             frame.begin(host, list(arguments), storages, arena)
             if self._enter(frame.address):
                 raise self._failure(frame)

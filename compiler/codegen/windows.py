@@ -1,258 +1,20 @@
-"""`windows` (ops/windows.py), and the walk that `fold` shares: over the rows of the tensor of windows, each beside the places of the whole
-tensor that it was taken from, or is added to.
-
-A row is the last axis of the tensor of windows: the same place of all windows along the last windowed axis. Places outside of the other
-tensor are where a padding is; which part of a row lies inside is known before the row is walked through.
-"""
+"""`windows` (ops/windows.py): what windows see of a tensor, moved row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from itertools import groupby
-
-from llvmlite import ir
+from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.elements import known_number
-from shapescript.compiler.codegen.emit import (
-    LANES,
-    Builder,
-    ElementType,
-    Value,
-    at,
-    lane_mask,
-    load,
-    load_strided,
-    loop,
-    shuffle,
-    splat,
-    store,
-)
+from shapescript.compiler.codegen.emit import LANES, Builder, ElementType, Value, at, load, load_strided, shuffle, splat, store
 from shapescript.compiler.codegen.leaf_updates import each_vector
-from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
-from shapescript.compiler.codegen.nests import SizeArguments, dense_strides
+from shapescript.compiler.codegen.lowering import Lowering, lowers
+from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
-from shapescript.compiler.ir import nodes
+from shapescript.compiler.codegen.window_rows import Lanes, Row, Shape, Walk, beside, shape_of
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
-
-MOST_MASKS = 4  # vectors of a row whose masks are made before the rows
-
-
-@dataclass(frozen=True)
-class Along:
-    """Windows along one axis of the whole tensor: its size and the step from one place to the next there, the steps between the places of a
-    window and between windows in theirs, then as ops/windows.py says."""
-
-    size: Size
-    step: Size
-    place_step: Size
-    number_step: Size
-    length: Size
-    count: Size
-    stride: Size
-    dilation: Size
-    before: Size
-
-
-@dataclass(frozen=True)
-class Plain:
-    """Neighbouring axes that windows don't move along, as one: its size, and the step in the whole tensor and in that of windows."""
-
-    size: Size
-    step: Size
-    windows_step: Size
-
-
-@dataclass(frozen=True)
-class Shape:
-    """`axes` are the whole tensor's, in order."""
-
-    element: ElementType
-    axes: tuple[Along | Plain, ...]
-
-    @property
-    def windowed(self) -> list[Along]:
-        return [axis for axis in self.axes if isinstance(axis, Along)]
-
-
-def shape_of(op: Op, whole: nodes.Value, windows: nodes.Value, names: SizeArguments) -> Shape:
-    kind, positions, inner = result_type(whole), op.attributes["positions"], result_type(windows).axes
-    steps, inner_steps = dense_strides(kind.axes), dense_strides(inner)
-    axes: list[Along | Plain] = []
-    for is_windowed, run in groupby(range(kind.rank), lambda place: place in positions):
-        places = tuple(run)
-        if not is_windowed:
-            last = places[-1]
-            axes.append(Plain(*names.names((product(kind.axes[place] for place in places), steps[last], inner_steps[last]))))
-            continue
-        for place in places:
-            number = kind.rank + positions.index(place)
-            own = (op.attributes[name][positions.index(place)] for name in ("strides", "dilations", "before"))
-            between = (steps[place], inner_steps[place], inner_steps[number])
-            axes.append(Along(*names.names((kind.axes[place], *between, inner[place], inner[number], *own))))
-    return Shape(MEMORY_TYPES[kind.element], tuple(axes))
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Elements i to i + 15 of a row: those inside of the whole tensor, and those of the row (None: all).
-
-    apart: where the elements lie two apart, the lanes of those inside among the 32 elements there, as two vectors.
-    """
-
-    inside: Value
-    valid: Value | None
-    apart: tuple[Value, Value] | None
-
-
-@dataclass(frozen=True)
-class Row:
-    """Elements `low` to `high` - 1 of a row lie inside: element i at `first` + i * `step` of the whole tensor, in elements. `start`: where
-    the row begins in the tensor of windows. `lanes`: those of each vector of a short row."""
-
-    start: emit.Size
-    count: emit.Size
-    low: emit.Size
-    high: emit.Size
-    first: emit.Size
-    step: emit.Size
-    lanes: tuple[Lanes, ...] | None
-
-    @property
-    def is_in_vectors(self) -> bool:
-        """Whether its elements lie side by side or two apart."""
-        return isinstance(self.step, int) and self.step in (1, 2)
-
-    def each_vector(self, b: Builder, body: Callable[[emit.Size, Lanes], None]) -> None:
-        """`body(i, lanes)` for elements i to i + 15."""
-        if self.lanes is not None:
-            for v, lanes in enumerate(self.lanes):
-                body(v * LANES, lanes)
-            return
-        each_vector(b, self.count, lambda i, mask: body(i, _lanes(b, lanes_between(b, self.low, self.high, i), mask, self.step)))
-
-
-def _lanes(b: Builder, inside: Value, valid: Value | None, step: emit.Size) -> Lanes:
-    if not isinstance(step, int) or step != 2:
-        return Lanes(inside, valid, None)
-    return Lanes(inside, valid, in_turns(b, inside, ir.Constant(inside.type, None)))
-
-
-def in_turns(b: Builder, one: Value, other: Value) -> tuple[Value, Value]:
-    """The lanes of two vectors by turns, as two vectors."""
-    first, last = ([part for lane in range(low, low + LANES // 2) for part in (lane, LANES + lane)] for low in (0, LANES // 2))
-    return shuffle(b, one, other, first), shuffle(b, one, other, last)
-
-
-def lanes_between(b: Builder, low: emit.Size, high: emit.Size, i: emit.Size) -> Value:
-    """Of elements i to i + 15, the lanes of those from low to high - 1."""
-    if isinstance(low, int) and isinstance(high, int) and isinstance(i, int):
-        return ir.Constant(emit.vector_of(emit.I1, LANES), [int(low <= i + lane < high) for lane in range(LANES)])
-    lanes = emit.iota(LANES)
-    bounds = [emit.splat(b, emit.size(emit.minus(b, bound, i)), LANES) for bound in (low, high)]
-    return b.and_(b.icmp_signed(">=", lanes, bounds[0]), b.icmp_signed("<", lanes, bounds[1]))
-
-
-RowBody = Callable[[Row], None]
-
-
-class Walk:
-    """The loops over rows, in the row-major order of the tensor of windows. `inside` is emitted for rows that aren't outside as a whole,
-    `outside` for the others."""
-
-    def __init__(self, b: Builder, sizes: SizeValues, shape: Shape, inside: RowBody, outside: RowBody) -> None:
-        self.b, self.sizes, self.shape, self.inside, self.outside = b, sizes, shape, inside, outside
-        self.starts: list[emit.Size] = []  # for each windowed axis where the place of the first window lies
-        self.lanes: tuple[Lanes, ...] | None = None
-        self.bounds: tuple[emit.Size, emit.Size] = (0, 0)
-
-    def of(self, size: Size) -> emit.Size:
-        return self.sizes.of(self.b, size)
-
-    def build(self) -> None:
-        self._axes(self.shape.axes, 0, 0)
-
-    def _axes(self, axes: Sequence[Along | Plain], number: emit.Size, offset: emit.Size) -> None:
-        """The loops over the axes but those of the windows' numbers; `number` is that of the row so far, `offset` in the whole tensor."""
-        if not axes:
-            self._numbers(self.shape.windowed, self.starts, number, offset, [])
-            return
-        axis, b = axes[0], self.b
-        size = self.of(axis.length if isinstance(axis, Along) else axis.size)
-
-        def turn(i: Value, _: Sequence[Value]) -> None:
-            here = emit.plus(b, emit.times(b, number, size), i)
-            if not isinstance(axis, Along):
-                self._axes(axes[1:], here, emit.plus(b, offset, emit.times(b, i, self.of(axis.step))))
-                return
-            start = emit.minus(b, emit.times(b, i, self.of(axis.dilation)), self.of(axis.before))
-            self.starts.append(start)
-            if len(self.starts) == len(self.shape.windowed):
-                self._prepare_rows(axis, start)
-            self._axes(axes[1:], here, offset)
-            self.starts.pop()
-
-        loop(b, 0, size, 1, turn)
-
-    def _prepare_rows(self, axis: Along, start: emit.Size) -> None:
-        """Which elements of the rows from here on lie inside along the last windowed axis."""
-        b, count = self.b, self.of(axis.count)
-        low = emit.least(b, self._windows_before(axis, emit.minus(b, 0, start)), count)
-        high = emit.least(b, self._windows_before(axis, emit.minus(b, self.of(axis.size), start)), count)
-        self.bounds = low, emit.most(b, high, low)
-        self.lanes = None
-        if isinstance(count, int) and count <= MOST_MASKS * LANES:
-            step = emit.times(b, self.of(axis.stride), self.of(axis.step))
-            masks = ((lanes_between(b, *self.bounds, i), lane_mask(b, count - i, LANES)) for i in range(0, count, LANES))
-            self.lanes = tuple(_lanes(b, inside, valid, step) for inside, valid in masks)
-
-    def _windows_before(self, axis: Along, places: emit.Size) -> emit.Size:
-        """How many windows begin within so many places."""
-        b, stride = self.b, self.of(axis.stride)
-        at_least_none = emit.most(b, places, 0)
-        if isinstance(stride, int):
-            return emit.ceil_quotient(b, at_least_none, stride) if stride else 0
-        stride = emit.most(b, stride, 1)
-        return b.udiv(emit.size(emit.plus(b, at_least_none, emit.minus(b, stride, 1))), emit.size(stride))
-
-    def _numbers(
-        self, axes: Sequence[Along], starts: Sequence[emit.Size], number: emit.Size, offset: emit.Size, valid: list[Value]
-    ) -> None:
-        """The loops over the windows' numbers but the last, which is the row."""
-        axis, start, b = axes[0], starts[0], self.b
-        if len(axes) == 1:
-            self._row(axis, start, number, offset, valid)
-            return
-        count, size, step, stride = map(self.of, (axis.count, axis.size, axis.step, axis.stride))
-
-        def turn(i: Value, _: Sequence[Value]) -> None:
-            place = emit.plus(b, emit.times(b, i, stride), start)
-            is_inside = b.icmp_unsigned("<", emit.size(place), emit.size(size))
-            here, there = emit.plus(b, emit.times(b, number, count), i), emit.plus(b, offset, emit.times(b, place, step))
-            self._numbers(axes[1:], starts[1:], here, there, [*valid, is_inside])
-
-        loop(b, 0, count, 1, turn)
-
-    def _row(self, axis: Along, start: emit.Size, number: emit.Size, offset: emit.Size, valid: list[Value]) -> None:
-        b, count, step = self.b, self.of(axis.count), self.of(axis.step)
-        first, step_along = emit.plus(b, offset, emit.times(b, start, step)), emit.times(b, self.of(axis.stride), step)
-        row = Row(emit.times(b, number, count), count, *self.bounds, first, step_along, self.lanes)
-        if not valid:
-            self.inside(row)
-            return
-        with b.if_else(reduce(b.and_, valid)) as (then, otherwise):
-            with then:
-                self.inside(row)
-            with otherwise:
-                self.outside(row)
-
-
-# ---- windows
 
 
 @lowers("windows")
@@ -268,11 +30,6 @@ def _windows(low: Lowering, op: Op) -> None:
 
     arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
     low.shared("windows", (shape, str(fill)), arguments, body)
-
-
-def beside(b: Builder, pointer: Value, index: emit.Size, element: ElementType) -> Value:
-    """The address of an element that may lie outside of its tensor: only lanes inside are read or written."""
-    return b.gep(pointer, [emit.size(index)], source_etype=element)
 
 
 def _emit_windows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Value, fill: Value) -> None:

@@ -35,6 +35,8 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
      "A rate, a constant of an optimiser, the limit of a norm or a smoothing of labels is out of its range, or NaN. Nothing was changed."),
     ("R1110", "windows that don't fit",
      "A window is at most as long as its axis with the padding, and windows are at least one place apart."),
+    ("R1111", "more memory than there is",
+     "The values of one call are held in memory. Less at a time, a smaller batch for instance, needs less of it."),
     # R12xx: data files
     ("R1201", "a data file that isn't found",
      "Data files are looked for beside the program, then in the working directory."),

@@ -44,14 +44,13 @@ class Adjoints:
         before = self.now(place)
         self.of[place] = gradient if before is None else self.builder.op("add", before, gradient)
 
-    def add_at(self, value: Value, part: Value | None, start: Value, position: int) -> bool:
-        """Add a contribution to places of the value along an axis; False where the value has no adjoint yet that it could be added to."""
+    def change(self, value: Value, change: Callable[[Value], Value]) -> bool:
+        """Give the value another adjoint, made of the one that it has; False where it has none."""
         place = self.activity.place(value)
         before = self.now(place) if place in self.activity.varying else None
-        if before is None or part is None:
-            return False
-        self.of[place] = self.builder.op("add_slice", before, part, start, position=position)
-        return True
+        if before is not None:
+            self.of[place] = change(before)
+        return before is not None
 
     def changed(self) -> Iterator[Place]:
         """The places outside of the block that got a contribution in it."""

@@ -73,10 +73,10 @@ class _Expansion:
         activity = _checked_activity(op, forward, parameter, loss)
         with self.turns.level() as level:
             counted = self.turns.count(forward, set(_to_count(forward, activity)))
-            reverse = Reverse(activity, parameter, counted)
+            reverse = Reverse(activity, parameter, counted, self.turns.numbers)
             adjoints = Adjoints(Builder(op.span), activity)
             adjoints.add(loss, adjoints.builder.constant(1.0, result_type(loss).element))
-            forward = reverse.run(level.ops, adjoints)
+            forward = reverse.whole(level.ops, adjoints)
         gradient = adjoints.whole(parameter, op.results[1].hint)
         backward = drop_dead(Block((), tuple(adjoints.builder.ops), (gradient,)))
         check = Builder(op.span)

@@ -72,5 +72,13 @@ class Numbers:
     def _product(self, monomial: Monomial, count: int, builder: Builder) -> Value:
         found = builder.constant(count, Element.I64)
         for symbol in monomial:
-            found = builder.op("mul", found, self._values.get(symbol) or builder.size(of(symbol)))
+            found = builder.op("mul", found, self._values.get(symbol) or self._size(symbol, builder))
         return found
+
+    def _size(self, symbol: Symbol, builder: Builder) -> Value:
+        """A quotient is rounded down here, so that one which isn't whole fails where the program has it."""
+        if symbol.quotient is None or symbol.value is not None:
+            return builder.size(of(symbol))
+        above, below = (builder.op("sub", self._sum(part, 1, builder), self._sum(part, -1, builder)) for part in symbol.quotient)
+        nothing = builder.op("eq", below, builder.constant(0, Element.I64))
+        return builder.op("floordiv", above, builder.op("select", nothing, builder.constant(1, Element.I64), below))

@@ -18,6 +18,7 @@ from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.passes.specialise import specialise
 from shapescript.compiler.passes.widen import widen
+from shapescript.compiler.passes.windows_again import make_windows_again
 
 Pass = Callable[[Function], Function]
 
@@ -28,7 +29,7 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
     ("expanded", (expand,)),
     ("simplified", (simplify,)),
     ("fused", (fuse,)),
-    ("final", (simplify, join_isolated, insert_copies)),
+    ("final", (simplify, join_isolated, make_windows_again, insert_copies)),
 )
 
 

@@ -6,18 +6,20 @@ numbers of these; and a broadcast, reshape or transpose of anything. Everything 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
-from shapescript.compiler.ir.nodes import Block, Op, Value, free_values, walk_ops
+from shapescript.compiler.ir.nodes import Op, Value, free_values, walk_ops
 from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.ir.types import ModelType, TensorType, sorted_leaves
-from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.ops.table import Scalar, entry
 from shapescript.compiler.passes.activity import PARTS
 from shapescript.compiler.passes.renaming import renamed_op, renamed_values
-from shapescript.compiler.passes.symbols import rows_bound, symbols_in
+from shapescript.compiler.passes.safe_sizes import SafeSizes, bound_inside, cut
+from shapescript.compiler.passes.symbols import symbols_in
 
 Read = Callable[[Builder, Value], Value]
 
@@ -27,17 +29,26 @@ PARTS_ONLY = (*PARTS, "slice")
 MOST_AGAIN = 16  # operations done again for one value
 
 
+@dataclass
+class Around:
+    """What is around the block that is gone back through. `passing` are values of the loops and branches around it, which have to be kept
+    themselves where they are read."""
+
+    safe: SafeSizes
+    passing: set[Value] = field(default_factory=set)
+
+
 class Recall:
     """For a forward block with these parameters and operations, those that later blocks read included; `there` are values of it that need
-    not be kept, since the backward block has them under the names given. `passing` are values of blocks around it, which will have to be
-    kept themselves."""
+    not be kept, since the backward block has them under the names given."""
 
-    def __init__(self, parameters: Sequence[Value], ops: Sequence[Op], there: Mapping[Value, Value], passing: Set[Value]) -> None:
+    def __init__(self, parameters: Sequence[Value], ops: Sequence[Op], there: Mapping[Value, Value], around: Around) -> None:
         self.inside = {*parameters, *(result for op in ops for result in op.results)}
-        self.there, self._passing = there, passing
-        self.parts: list[Op] = []  # more operations of the forward block: the tensors of a model that is kept
+        self.there, self._around = there, around
+        self.parts: list[Op] = []  # more operations of the forward block: the tensors of a model that is kept, and what is cut
         self._again: dict[Value, Op] = {}
         self._leaves: dict[Value, list[Value]] = {}
+        self._cut: dict[Value, Value] = {}
         self._steps: dict[Value, int] = {}  # how many operations it takes to have a value again
         self._free = set(there)  # what is had without keeping anything
         for op in ops:
@@ -50,7 +61,7 @@ class Recall:
         steps = 1 + sum(self._steps.get(operand, 0) for operand in own)
         if steps > MOST_AGAIN or not (op.name in PLACES_ONLY or (is_free and _costs_little(op))):
             return
-        if op.name in PARTS_ONLY and op.operands[0] not in self.inside and op.operands[0] in self._passing:
+        if op.name in PARTS_ONLY and op.operands[0] not in self.inside and op.operands[0] in self._around.passing:
             return  # the whole would be kept for the part
         self._again[op.result], self._steps[op.result] = op, steps
         if is_free:
@@ -71,7 +82,7 @@ class Recall:
             elif isinstance(value.type, ModelType):
                 found.update(dict.fromkeys(self._parts_of(value)))
             else:
-                found[value] = None
+                found[self._fit(value)] = None
 
         for op in ops:
             for value in used_by(op):
@@ -79,6 +90,16 @@ class Recall:
         for value in yields:
             need(value)
         return list(found)
+
+    def _fit(self, value: Value) -> Value:
+        """The value as it can be kept."""
+        kind = result_type(value)
+        axes = tuple(map(self._around.safe.of, kind.axes))
+        if axes != kind.axes:
+            builder = Builder()
+            self._cut[value] = cut(builder, value, axes)
+            self.parts += builder.ops
+        return self._cut.get(value, value)
 
     def _parts_of(self, model: Value) -> list[Value]:
         assert isinstance(model.type, ModelType)
@@ -108,7 +129,7 @@ class Recall:
                     have(leaf)
                 names[value] = builder.op("pack", *renamed_values(leaves, names), model=value.type)
             else:
-                names[value] = read(builder, value)
+                names[value] = cut(builder, read(builder, self._cut.get(value, value)), result_type(value).axes)
 
         self.inside.update(leaf for leaves in self._leaves.values() for leaf in leaves)
         for op in ops:
@@ -130,18 +151,6 @@ def used_by(op: Op) -> Iterator[Value]:
     yield from op.operands
     for region in op.regions:
         yield from free_values(region)
-
-
-def bound_inside(blocks: Collection[Block]) -> set[Symbol]:
-    """The sizes that these blocks, or blocks in them, bind."""
-    found: set[Symbol] = set()
-    for block in blocks:
-        found.update(block.symbols)
-        for op in walk_ops(block.ops):
-            found.update(rows_bound(op))
-            for region in op.regions:
-                found.update(region.symbols)
-    return found
 
 
 def refuse_sizes_of_one_turn(forward: Op, backward: Sequence[Op], known_outside: Set[Symbol]) -> None:

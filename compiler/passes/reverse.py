@@ -9,34 +9,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.ir.nodes import Block, Op, Value
 from shapescript.compiler.ir.types import sorted_leaves
+from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.ops.elementwise import Gradients
 from shapescript.compiler.ops.table import Control, NoDerivative, entry
 from shapescript.compiler.passes.activity import PARTS, Activity
 from shapescript.compiler.passes.adjoints import Adjoints, defined_by
 from shapescript.compiler.passes.cuts import Cuts
+from shapescript.compiler.passes.numbers import Numbers
+from shapescript.compiler.passes.recall import Around
 from shapescript.compiler.passes.reverse_branches import reverse_if
 from shapescript.compiler.passes.reverse_checkpoints import reverse_checkpoint
 from shapescript.compiler.passes.reverse_loops import reverse_range
+from shapescript.compiler.passes.safe_sizes import SafeSizes
 from shapescript.compiler.passes.turns import Counted
+
+
+def _add_slice(b: Builder, op: Op, gradients: Gradients, before: Value) -> Value:
+    (gradient,) = gradients
+    return before if gradient is None else b.op("add_slice", before, gradient, op.operands[1], position=op.attributes["position"])
+
+
+def _add_rows(b: Builder, op: Op, gradients: Gradients, before: Value) -> Value:
+    (gradient,) = gradients
+    return before if gradient is None else b.op("add_rows", before, gradient, op.operands[1], called="gather")
+
+
+# Operations that read some places of a tensor: where it has an adjoint already, only these are added to.
+ADDS_IN_PLACE = {"slice": _add_slice, "gather": _add_rows}
 
 
 class Reverse:
     """One gradient, by `wrt`."""
 
-    def __init__(self, activity: Activity, wrt: Value, counted: Counted) -> None:
+    def __init__(self, activity: Activity, wrt: Value, counted: Counted, numbers: Numbers) -> None:
         self.activity, self.wrt, self.turns, self.known_outside = activity, wrt, counted.turns, counted.outside
-        self.passing: set[Value] = set()  # what is defined in the regions around the place that is reached
+        self.around = Around(SafeSizes(numbers, counted.outside))
         self.cuts = Cuts()
 
     @contextmanager
     def passing_by(self, region: Block) -> Iterator[None]:
         inside = defined_by(region)
-        self.passing |= inside
+        self.around.passing |= inside
         yield
-        self.passing -= inside
+        self.around.passing -= inside
+
+    def whole(self, ops: Sequence[Op], adjoints: Adjoints) -> list[Op]:
+        """As `run`, for the block in which the gradient is taken."""
+        found: list[Op] = []
+        for op in reversed(ops):
+            self.around.safe.begin(op)
+            made = self.run((op,), adjoints)
+            found += reversed([*self.around.safe.bindings(), *made])
+        return found[::-1]
 
     def run(self, ops: Sequence[Op], adjoints: Adjoints) -> list[Op]:
         """Propagate adjoints through the operations of a block; gives these, with what is read of them later as further results."""
@@ -76,7 +105,8 @@ class Reverse:
         gradients = [adjoints.get(result) for result in op.results]
         if all(gradient is None for gradient in gradients):
             return
-        if op.name == "slice" and adjoints.add_at(op.operands[0], gradients[0], op.operands[1], op.attributes["position"]):
+        add_in_place = ADDS_IN_PLACE.get(op.name)
+        if add_in_place is not None and adjoints.change(op.operands[0], partial(add_in_place, adjoints.builder, op, gradients)):
             return
         contributions = self.cuts.behind(adjoints.builder, op, gradients, rule(adjoints.builder, op, gradients))
         for operand, contribution in zip(op.operands, contributions, strict=True):

@@ -34,7 +34,7 @@ def reverse_if(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
     if not places:
         return (op,)
     backwards = [leave(inside, places) for inside in insides]
-    recalls = [Recall((), forward, {}, reverse.passing) for forward in forwards]
+    recalls = [Recall((), forward, {}, reverse.around) for forward in forwards]
     kept = KeptByBranches(op, [recall.needed(block.ops, block.yields) for recall, block in zip(recalls, backwards, strict=True)])
     regions = [_recalling(recall, block, kept, branch) for branch, (recall, block) in enumerate(zip(recalls, backwards, strict=True))]
     refuse_sizes_of_one_turn(op, [inner for region in regions for inner in region.ops], reverse.known_outside)

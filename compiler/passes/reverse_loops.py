@@ -37,9 +37,11 @@ def reverse_range(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
         return (op,)
 
     (block,) = loop.regions
+    last = adjoints.builder.op("sub", adjoints.builder.size(turns), adjoints.builder.constant(1, Element.I64))
     builder = Builder(op.span)
-    turn = builder.op("sub", back.last_turn, block.parameters[0])
-    recall = Recall(body.parameters, forward, {body.parameters[0]: builder.op("add", turn, op.operands[0])}, reverse.passing)
+    turn = builder.op("sub", last, block.parameters[0])
+    index = builder.op("add", turn, op.operands[0])
+    recall = Recall(body.parameters, forward, {body.parameters[0]: index}, reverse.around)
     needed = recall.needed(block.ops, block.yields)
     tapes = Tapes(op, [*forward, *recall.parts], needed, turns)
     yields = recall.rewritten(block.ops, block.yields, lambda b, value: tapes.read(b, value, turn), builder)
@@ -52,8 +54,8 @@ def reverse_range(reverse: Reverse, op: Op, adjoints: Adjoints) -> Sequence[Op]:
 
 @dataclass(frozen=True)
 class _Strand:
-    """An adjoint that the loop carries: what it is before the loop, in a turn, behind a turn, and behind the loop. `operand`: where it goes
-    on to, a carried value's number and path, or a place outside of the loop that now has this adjoint."""
+    """An adjoint that the loop carries: what it is before the loop, in a turn, behind a turn, behind the loop. It goes to what a carried
+    value began with, by its number and path, or to a place outside of the loop, whose adjoint it is from there on."""
 
     goes_to: tuple[int, str] | Place
     begins: Value
@@ -75,6 +77,7 @@ class _Back:
         (self.body,) = op.regions
         self.operands, self.parameters = op.operands[2:], self.body.parameters[1:]
         self.inside = Adjoints(Builder(op.span), self.activity, defined_by(self.body), _accumulator)
+        self.strands: list[_Strand] = []
         self.carried = {key: Value(place_type((op.results[key[0]], key[1])), op.results[key[0]].hint) for key in self._active()}
         for (number, path), value in self.carried.items():
             self.inside.add(self.body.yields[number], value, path)
@@ -95,7 +98,6 @@ class _Back:
         """When the body has been gone back through. None where nobody needs what it gives."""
         builder = self.adjoints.builder
         self.strands = [*self._of_carried(builder), *self._of_places_outside(builder)]
-        self.last_turn = builder.op("sub", builder.size(turns), builder.constant(1, Element.I64))
         operands = (builder.constant(0, Element.I64), builder.size(turns), *(strand.begins for strand in self.strands))
         parameters = (Value(INT, self.body.parameters[0].hint), *(strand.arrives for strand in self.strands))
         block = self.inside.builder.block(parameters, [strand.leaves for strand in self.strands])

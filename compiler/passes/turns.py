@@ -1,6 +1,6 @@
 """How often a loop over a range goes round, as the size of an axis along which the gradient keeps what it needs of each turn.
 
-That is stop - start where that is a size and can't be below 0. Else it is a size of its own, bound to max(0, stop - start) as far outside
+That is stop - start where that is a size whatever the run is. Else it is a size of its own, bound to max(0, stop - start) as far outside
 as that is known: by `bind_size`, in front of the operation of that block in which the loop stands. Axes whose sizes a run decides inside of
 a loop or branch, be it the same size each time, are bound there too: then what has such an axis can be kept.
 """
@@ -17,8 +17,8 @@ from shapescript.compiler.ir.sizes import Size, Symbol, fresh, number, of
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.passes.numbers import Numbers
-from shapescript.compiler.passes.recall import bound_inside
-from shapescript.compiler.passes.symbols import rows_bound
+from shapescript.compiler.passes.safe_sizes import bound_inside
+from shapescript.compiler.passes.symbols import is_doubtful, rows_bound
 
 UNCOUNTED = {"while": "a `while`", "for_batches": "a `for` over batches"}
 USE_A_RANGE = "go over an axis, a dim or a number with `for`, or take its result as a constant with stop_gradient(...)"
@@ -53,7 +53,7 @@ class Turns:
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
-        self._numbers = Numbers()
+        self.numbers = Numbers()
 
     @contextmanager
     def level(self, parameters: Iterable[Value] = (), symbols: Iterable[Symbol] = ()) -> Iterator[Level]:
@@ -63,7 +63,7 @@ class Turns:
 
     def append(self, op: Op) -> None:
         """The next operation of the innermost block."""
-        self._numbers.learn(op)
+        self.numbers.learn(op)
         self.levels[-1].append(op)
 
     def count(self, ops: Sequence[Op], wanted: Set[Op]) -> Counted:
@@ -75,7 +75,7 @@ class Turns:
         for op in ops:
             inside = list(walk_ops((op,)))
             for inner in inside:
-                self._numbers.learn(inner)
+                self.numbers.learn(inner)
             if not wanted.isdisjoint(inside):
                 self._make_ready(op, inside, wanted, found)
             self.append(op)
@@ -85,7 +85,7 @@ class Turns:
         bound = bound_inside(op.regions)
         for inner in inside:
             if inner.name == "bind_size" and inner is not op:
-                length = self._numbers.size(inner.operands[0])
+                length = self.numbers.size(inner.operands[0])
                 level = self._outermost(length, bound)
                 if level is not None:
                     self._bind(inner.attributes["size"], length, level, inner.span)
@@ -97,12 +97,12 @@ class Turns:
         if loop.name in UNCOUNTED:
             message = f"a gradient flows through {UNCOUNTED[loop.name]}, whose turns are counted only as it goes"
             raise CompileError(Diagnostic("E0804", f"{message}; what it needs of each turn can't be kept", loop.span, help=USE_A_RANGE))
-        start, stop = map(self._numbers.size, loop.operands[:2])
+        start, stop = map(self.numbers.size, loop.operands[:2])
         turns = stop - start
         constant = turns.constant()
         if constant is not None:
             return number(max(0, constant))
-        if not self._numbers.are_in(turns) and all(count > 0 for _, count in turns.terms):
+        if not self.numbers.are_in(turns) and not is_doubtful(turns):
             return turns
         for around in self.levels:
             if turns in around.counts:
@@ -118,9 +118,9 @@ class Turns:
     def _bind(self, size: Size, count: Size, level: int, span: Span | None) -> None:
         """Give the size this value, or 0 where that is below 0, in the block of a level."""
         builder = Builder(span)
-        builder.emit("bind_size", self._numbers.not_below_zero(count, builder), size=size)
+        builder.emit("bind_size", self.numbers.not_below_zero(count, builder), size=size)
         for op in builder.ops:
-            self._numbers.learn(op)
+            self.numbers.learn(op)
             self.levels[level].append(op)
 
     def _outermost(self, size: Size, bound: Set[Symbol]) -> int | None:
@@ -129,7 +129,7 @@ class Turns:
         return None if None in places else max((place for place in places if place is not None), default=0)
 
     def _level_of(self, symbol: Symbol, bound: Set[Symbol]) -> int | None:
-        value = self._numbers.value(symbol)
+        value = self.numbers.value(symbol)
         if value is not None:
             return next((place for place, level in enumerate(self.levels) if value in level.defined), None)
         if symbol in bound:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from shapescript.compiler.diagnostics.model import InternalError, Span
 from shapescript.compiler.ir.nodes import Block, Op, Value
-from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, evaluate
+from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, Symbol, evaluate
 from shapescript.compiler.ops.guards import Guards
 from shapescript.compiler.ops.protocol import Host, inexact_axis
 from shapescript.compiler.reference.layouts import Layouts
@@ -72,7 +73,11 @@ class Frame:
         return found
 
     def shape(self, axes: Sequence[Size], span: Span | None) -> tuple[int, ...]:
-        return tuple(self.size(axis, span) for axis in axes)
+        """Raises MemoryError for more elements than NumPy counts, even in a view; like NumPy it leaves out axes of no places."""
+        found = tuple(self.size(axis, span) for axis in axes)
+        if math.prod(extent or 1 for extent in found) > LARGEST:
+            raise MemoryError(f"a tensor of shape {found}, which has more than 2**48 elements")
+        return found
 
     def step_of(self, guard: Op) -> int | None:
         """The number of the training step that a check guards, None where no update follows it."""

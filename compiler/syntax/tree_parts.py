@@ -223,7 +223,7 @@ class Bracket(Node):
 
 @dataclass(frozen=True, slots=True)
 class Argument(Node):
-    """`x`, `lr=3e-4`, `mut m`. A `mut` one is a name or attributes of one, and has no name of its own."""
+    """`x`, `lr=3e-4`, `mut m`. A `mut` one is a name or a part of one, and has no name of its own."""
 
     name: Identifier | None
     value: Expression

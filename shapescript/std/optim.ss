@@ -30,7 +30,7 @@ fn follow[M: model](mut run: Average[M], m: M, keep: float = 0.999):
         run.mean = m * (1.0 - keep) + run.mean * keep
     run.count = run.count + 1
 
-# The gradient of a mean over many examples from those over some of them at a time, each weighted by how many it has.
+# The gradient of a mean over many examples from those over some of them at a time, each weighted by how many it has; of none it is 0.
 model Accumulated[M: model]:
     total: M = zeros
     buffer count: int[] = zeros
@@ -43,4 +43,4 @@ fn add[M: model](mut so_far: Accumulated[M], g: M, count: int):
     so_far.count = so_far.count + count
 
 fn gradient[M: model](so_far: Accumulated[M]) -> M:
-    return so_far.total / int(so_far.count)
+    return so_far.total / maximum(int(so_far.count), 1)

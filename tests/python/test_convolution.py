@@ -15,6 +15,9 @@ from torch.nn import functional
 
 import shapescript
 from shapescript.compiler.check.checker import check_source
+from shapescript.compiler.ir.nodes import walk
+from shapescript.compiler.ir.sizes import number
+from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.engines import EngineName
 
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -296,3 +299,67 @@ def test_numbers_are_sizes_of_any_kind() -> None:
     for stride in ("2.0", "-1", "sqrt(2)", "Side / 3 * 3"):
         assert codes(f"max_pool(x, over=n, size=3, stride={stride})", "x: [n], like: [m]) -> [n]") in (["E0502"], ["E0501"]), stride
     assert codes("max_pool(x, over=n, size=3, stride=Sides)", "x: [n]) -> [n]") == ["E0203"]
+
+
+# ---- what is kept for the gradient
+
+DEEP = """
+import shapescript.std.nn as nn
+
+model Deep:
+    first: nn.Conv2d[3, 4, 3, Padding=1]
+    second: nn.Conv2d[4, 4, 3, Padding=1]
+    third: nn.Conv2d[4, 4, 3, Stride=2]
+
+fn loss(m: Deep, x: [b 3 h w]) -> []:
+    y = x |> nn.conv2d(m.first) |> relu |> nn.max_pool2d[2] |> nn.conv2d(m.second) |> tanh |> nn.conv2d(m.third)
+    return mean(y * y, over=(b, 4, (h//2-3)//2+1, (w//2-3)//2+1))
+
+fn gradient(m: Deep, x: [b 3 h w]) -> ([], Deep):
+    l, g = value_and_grad(loss(m, x), wrt=m)
+    return l, g
+"""
+
+
+def test_windows_that_overlap_are_made_again_for_the_gradient() -> None:
+    program = check_source(DEEP)
+    (signature,) = program.functions["gradient"]
+    assert program.module is not None
+    counts = {}
+    for step in ("fused", "final"):
+        ops = list(walk(compile_entry(program.module, signature.key, {}, step, verify=True).body))
+        windows = [op for op in ops if op.name == "windows"]
+        counts[step] = [sum(op.attributes["lengths"] == (number(k), number(k)) for op in windows) for k in (2, 3)]
+    assert counts == {
+        "fused": [1, 3],
+        "final": [1, 3 + 2],
+    }  # the last of them is read again at once; those of the pooling hold nothing twice
+
+
+def test_windows_made_again_are_the_same(tmp_path: Path) -> None:
+    found = []
+    for engine in ENGINES:
+        program = loaded(tmp_path, engine, DEEP)
+        m = program.Deep(seed=1)
+        loss, gradient = program.gradient(m, numbers(2, 3, 10, 11))
+        found.append((loss, gradient.buffer.tobytes()))
+    assert found[0] == found[1]
+    layers = [
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 4, 3, padding=1),
+        nn.Tanh(),
+        nn.Conv2d(4, 4, 3, stride=2),
+    ]
+    twin = nn.Sequential(*layers)
+    names = {"first": "0", "second": "3", "third": "5"}
+    start = {key: torch.from_numpy(value.copy()) for key, value in m.state_dict().items()}
+    twin.load_state_dict({".".join((names[key.split(".")[0]], key.split(".")[1])): value for key, value in start.items()})
+    expected = (twin(torch.from_numpy(numbers(2, 3, 10, 11))) ** 2).mean()
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    for key in start:
+        name, kind = key.split(".")
+        theirs = dict(twin.named_parameters())[f"{names[name]}.{kind}"].grad
+        np.testing.assert_allclose(gradient[key], theirs, rtol=1e-3, atol=1e-6)

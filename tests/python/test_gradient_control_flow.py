@@ -393,6 +393,51 @@ fn gradient(x: [n], k: int, low: bool) -> ([], [n]):
             engine.gradient(random(2), 3, True)
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 8])
+def test_sizes_that_hold_only_where_the_program_gets_to(tmp_path: Path, n: int) -> None:
+    """Axes of n-3, n-1 and n/4 in branches and loops that aren't entered where they are none."""
+    program = Both(
+        tmp_path,
+        """
+fn loss(x: [n], w: [n]) -> []:
+    mut total = sum(x * w, over=n)
+    if n > 3:
+        y = tanh(x[n=3..] * w[n=0..n-3])
+        total = total * sum(y * y, over=n-3)
+    for t in 0..n:
+        if t > 0:
+            d = sin(x[n=1..] * total - w[n=0..n-1])
+            total = total + sum(d * d, over=n-1) * t
+    if n % 4 == 0:
+        rows = tanh(rearrange(x * w: (q 4) -> q 4))
+        for t in 1..q:
+            total = total + sum(sin(rows[q=t] * total), over=4)
+        total = total + sum(rows * rows, over=(q, 4))
+    return total
+
+fn gradient(x: [n], w: [n]) -> ([], [n]):
+    l, g = value_and_grad(loss(x, w), wrt=x)
+    return l, g
+""",
+    )
+    x, w = random(n, seed=n, scale=0.3), random(n, seed=n + 1)
+    twin, weights = torch.from_numpy(x).requires_grad_(), torch.from_numpy(w)
+    total = (twin * weights).sum()
+    if n > 3:
+        total = total * (torch.tanh(twin[3:] * weights[: n - 3]) ** 2).sum()
+    for t in range(1, n):
+        total = total + (torch.sin(twin[1:] * total - weights[:-1]) ** 2).sum() * t
+    if n % 4 == 0:
+        rows = torch.tanh((twin * weights).reshape(-1, 4))
+        for t in range(1, n // 4):
+            total = total + torch.sin(rows[t] * total).sum()
+        total = total + (rows * rows).sum()
+    total.backward()
+    value, gradient = program.run("gradient", x, w)
+    assert value == pytest.approx(total.item(), rel=1e-4, abs=1e-6)
+    np.testing.assert_allclose(gradient, twin.grad, rtol=2e-3, atol=1e-5 * max(1.0, float(np.abs(gradient).max(initial=0.0))))
+
+
 def test_gradients_inside_of_loops_and_loops_inside_of_gradients(tmp_path: Path) -> None:
     """A step of descent in each turn, and a gradient through all of them."""
     program = Both(
@@ -585,7 +630,7 @@ def slot_bytes(function: Function, sizes: dict[str, int]) -> int:
 
 def test_computing_again_saves_memory() -> None:
     """A deep chain keeps what lies between its layers, and of one layer what lies inside."""
-    layers = "".join(f"    h{i + 1} = AGAIN(layer(h{i}, w, v))\n" for i in range(8))
+    layers = "".join(f"    h{i + 1} = AGAIN(layer(h{i}, w, v))\n" for i in range(6))
     chain = f"""
 dim H = 8
 dim K = 64
@@ -761,7 +806,7 @@ fn f(x: [n]) -> [n]:
 # ---- random programs
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_programs_beside_pytorch(tmp_path: Path, seed: int) -> None:
     source, loss = random_control_programs.program(seed)
     program = Both(tmp_path, source)
@@ -776,7 +821,7 @@ def test_random_programs_beside_pytorch(tmp_path: Path, seed: int) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(8, 14))
+@pytest.mark.parametrize("seed", range(6, 10))
 def test_gradients_of_gradients_of_random_programs_beside_pytorch(tmp_path: Path, seed: int) -> None:
     source, loss = random_control_programs.program(seed)
     path = tmp_path / "program.ss"

@@ -180,6 +180,41 @@ def test_blocks_of_other_layouts(level: Target) -> None:
             assert same_bytes(multiply(level, a, right, run_time), chains(a, right))
 
 
+WITH_RUNS = (*NUMBERS, "run", "a_run", "b_run")
+
+
+@each_target
+@pytest.mark.parametrize("runs", [(1, 20), (5, 17), (3, 700), (40, 130), (5, 1100), (0, 20), (3, 0)], ids=str)
+@pytest.mark.parametrize("layout", ["rows", "transposed"])
+def test_steps_in_runs(level: Target, layout: str, runs: tuple[int, int]) -> None:
+    """A as [runs, rows, steps], B as [runs, steps, columns] or [runs, columns, steps]: one chain through all of them."""
+    (count, length), m, n = runs, 7, 21
+    a, right = numbers((count * length, m), np.float32, 3), numbers((count * length, n), np.float32, 4)
+    expected = chains(a.T, right)
+    mine = np.ascontiguousarray(a.reshape(count, length, m).transpose(0, 2, 1))
+    theirs = right.reshape(count, length, n)
+    if layout == "transposed":
+        theirs = np.ascontiguousarray(theirs.transpose(0, 2, 1))
+    b_k, b_column = (n, 1) if layout == "rows" else (1, length)
+    values = [m, n, count * length, length, 1, b_k, b_column, n, max(length, 1), m * length, n * length]
+    static = dict(zip(WITH_RUNS, values, strict=True))
+    for run_time in ((), ("k",), ("k", "run"), WITH_RUNS):
+        needed: list[int] = []
+
+        def body(b: Any, arguments: Any, run_time: tuple[str, ...] = run_time, needed: list[int] = needed) -> None:
+            given = dict(zip(WITH_RUNS, arguments[4:], strict=True))
+            shape = Contraction(emit.F32, **{**static, **{name: given[name] for name in run_time}})
+            plan = plan_contraction(level, shape)
+            needed.append(scratch_bytes(level, Contraction(emit.F32, **static), plan=plan))
+            emit_contraction(b, level, shape, arguments[0], arguments[1], arguments[2], arguments[3])
+
+        call = native(level, [PTR] * 4 + [I64] * len(WITH_RUNS), body)
+        c, scratch = np.full((m + 2, n), 77, np.float32), np.full(needed[0] // 8 + 9, -1)
+        call(fenced(mine, True), fenced(theirs, True), c[1:], scratch[1:], *values)
+        assert same_bytes(c[1:-1], expected) and (c[0] == 77).all() and (c[-1] == 77).all()
+        assert (scratch[needed[0] // 8 + 1 + (needed[0] == 0) :] == -1).all()
+
+
 @every_target
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("sizes", [(9, 50, 7), (4, 3, 0), (1, 1, 1), (0, 5, 2)], ids=str)

@@ -60,13 +60,14 @@ def test_ignored_rows_are_as_rows_deleted(tmp_path: Path, element: str) -> None:
         if reduction == "none":
             assert (found[~mask] == 0).all() and found[mask].tobytes() == few.tobytes()
         else:
-            assert found == pytest.approx(few, rel=4 * np.finfo(x.dtype).eps)
+            assert found == pytest.approx(few, rel=float(4 * np.finfo(x.dtype).eps))
         assert gradient[~mask].tobytes() == np.zeros_like(gradient[~mask]).tobytes(), "exactly 0, whatever stands there"
         np.testing.assert_allclose(gradient[mask], few_gradient, rtol=8 * np.finfo(x.dtype).eps)
 
 
 PROGRAM = """
 import shapescript.std.loss as loss
+import shapescript.std.optim as optim
 
 dim C = 5
 
@@ -125,6 +126,19 @@ fn gradient(m: Net, x: [b C], label: int[b], mask: bool[b]) -> (Net, int):
     l, count, g = value_and_grad(loss.counted_cross_entropy(x @ m.w, label, mask), wrt=m)
     return g, count
 
+fn in_two_parts(m: Net, x: [b C], label: int[b], mask: bool[b], other: bool[b]) -> (Net, int):
+    mut so_far = optim.accumulated(m)
+    g, count = gradient(m, x, label, mask)
+    optim.add(mut so_far, g, count)
+    h, more = gradient(m, x, label, other)
+    optim.add(mut so_far, h, more)
+    return optim.gradient(so_far), int(so_far.count)
+
+fn hidden_in_bf16(x: [b C], label: int[b], mask: bool[b]) -> ([], int, [b C]):
+    rounded = bf16(x)
+    l, count, g = value_and_grad(loss.counted_cross_entropy(rounded, label, mask), wrt=rounded)
+    return f32(l), count, f32(g)
+
 fn share(x: [b C], label: int[b], mask: bool[b], skipped: int) -> float:
     return accuracy(x, label, mask=mask, ignore=skipped)
 
@@ -145,6 +159,8 @@ def test_loss_and_gradients_of_ignored_rows_alone_are_zero(both: Both, dtype: An
     value, counted, gradient = both.call("all_hidden", x * np.nan, label - 77, np.zeros(count, bool))
     assert (value, counted) == (0.0, 0) and gradient.tobytes() == np.zeros_like(x).tobytes()
     if dtype is np.float32:
+        value, counted, gradient = both.call("hidden_in_bf16", x * np.nan, label - 77, np.zeros(count, bool))
+        assert (value, counted) == (0.0, 0) and gradient.tobytes() == np.zeros_like(x).tobytes()
         value, gradient = both.call("all_ignored", x * np.nan, label * 0 - 100, -100)
         assert value == 0.0 and gradient.tobytes() == np.zeros_like(x).tobytes()
 
@@ -242,7 +258,7 @@ def test_large_logits(both: Both, size: float) -> None:
     label = np.array([0, 1])
     wanted = functional.cross_entropy(torch.from_numpy(x), torch.from_numpy(label), reduction="none")
     np.testing.assert_allclose(both.call("each", x, label), wanted, rtol=1e-6)
-    assert both.call("each", x, np.array([1, 0])) == pytest.approx([2 * size, 2 * size], rel=1e-6)
+    assert both.call("each", x, np.array([1, 0])) == pytest.approx([2 * size, 2 * size + np.log(2)], rel=1e-6)
 
 
 def test_counts_weigh_the_parts_of_a_mean(both: Both) -> None:
@@ -256,6 +272,17 @@ def test_counts_weigh_the_parts_of_a_mean(both: Both) -> None:
     assert counted == mask.sum() == sum(count for _, count in gradients)
     found = sum(gradient["w"] * count for gradient, count in gradients) / counted
     np.testing.assert_allclose(found, whole["w"], rtol=1e-5, atol=1e-7)
+
+
+def test_parts_that_are_hidden_weigh_nothing(both: Both) -> None:
+    m, (x, label, _) = both.native.Net(seed=2), rows(np.float32)
+    mask, none = np.arange(9) % 2 == 0, np.zeros(9, bool)
+    whole, counted = both.native.gradient(m, x, label, mask)
+    found, count = both.call("in_two_parts", m, x, np.where(mask, label, -1), mask, none)
+    assert count == counted == 5
+    np.testing.assert_allclose(found["w"], whole["w"], rtol=1e-6)
+    found, count = both.call("in_two_parts", m, x, label - 9, none, none)
+    assert count == 0 and not found["w"].any()
 
 
 def test_accuracy_of_the_rows_that_count(both: Both) -> None:

@@ -52,6 +52,20 @@ fn submodels(mut m: Net, other: Inner):
     m.first = m.rest[1]
     m.rest[1] = other
 
+fn nudge(mut part: Inner, mut other: Inner, x: [D]) -> [D]:
+    part.mean = part.mean + x
+    part.count = part.count + 1
+    other.w[D=0] = 9.0
+    return part.mean * other.w
+
+fn of_a_list(mut m: Net, x: [D], turns: int) -> [D]:
+    mut y = x
+    for i in 0..turns:
+        y = nudge(mut m.rest[0], mut m.rest[1], y)
+        if i == 1:
+            y = nudge(mut m.first, mut m.rest[0], y)
+    return y
+
 fn places(mut m: Net):
     m.first.w[D=1] = 5.0
     m.rest[1].w[D=2..] = 7.0
@@ -120,6 +134,18 @@ def test_places_of_parts_are_assigned(tmp_path: Path) -> None:
     assert m.first.w.tolist() == [1.0, 5.0, 1.0] and m.rest[1].w.tolist() == m.rest[0].w.tolist() == [1.0, 1.0, 7.0]
 
 
+def test_submodels_of_a_list_are_given_to_calls(tmp_path: Path) -> None:
+    both = Both(tmp_path, MODEL + ASSIGNING)
+    m, x = both.native.Net(seed=1), numbers(3)
+    found = both.call("of_a_list", m, x, 2)
+    first = x * np.array([9.0, 1.0, 1.0], np.float32)
+    second = (x + first) * np.array([9.0, 1.0, 1.0], np.float32)
+    assert found.tolist() == (second * np.array([9.0, 1.0, 1.0], np.float32)).tolist()
+    assert m.rest[0].mean.tolist() == (x + first).tolist() and m.first.mean.tolist() == second.tolist()
+    assert (m.rest[0].count, m.rest[1].count, m.first.count) == (2, 0, 1)
+    assert m.rest[0].w.tolist() == m.rest[1].w.tolist() == [9.0, 1.0, 1.0]
+
+
 def test_several_at_once_and_in_blocks(tmp_path: Path) -> None:
     both = Both(tmp_path, MODEL + ASSIGNING)
     m, x = both.native.Net(seed=1), numbers(3)
@@ -131,7 +157,7 @@ def test_several_at_once_and_in_blocks(tmp_path: Path) -> None:
     assert both.call("early", m, 1) == 2 and m.rest[1].count == 6
 
 
-@pytest.mark.parametrize("name", ["read", "write"])
+@pytest.mark.parametrize("name", ["read", "write", "give"])
 def test_a_list_has_an_end(tmp_path: Path, name: str) -> None:
     text = """
 model Tower[L]:
@@ -142,6 +168,12 @@ fn read[L](m: Tower[L]) -> [D]:
 
 fn write[L](mut m: Tower[L]):
     m.blocks[2].w = zeros[D]
+
+fn give[L](mut m: Tower[L]):
+    clear(mut m.blocks[2])
+
+fn clear(mut inner: Inner):
+    inner.w = zeros[D]
 """
     program = Both(tmp_path, MODEL + text).native
     getattr(program, name)(program.Tower[3](seed=1))

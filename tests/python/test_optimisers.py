@@ -13,7 +13,7 @@ from optimiser_samples import CASES, ENGINES, Case, assert_padding_is_zero, cont
 
 import shapescript
 from shapescript.compiler.codegen.lower_optimisers import alike, runs
-from shapescript.compiler.ir.flat import flat_layout
+from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.sizes import number
 from shapescript.compiler.ir.types import Element, Group, Member, ModelType, TensorType
 from shapescript.compiler.numerics.powers import power_of_step
@@ -374,8 +374,10 @@ def found_runs(*leaves: tuple[str, int, str]) -> list[tuple[str, list[tuple[int,
     """The runs of a model whose tensors have these names, sizes and elements; a name's first letter says its group."""
     members = tuple(Member(name, TensorType(Element(element), (number(size),))) for name, size, element in leaves)
     groups = (Group(("n*",), decay=False), Group(("s*",), rate=0.5), Group(("z*",), frozen=True))
-    sorts = alike(flat_layout(ModelType("M", "main", (), members, groups=groups)))
-    return [(str(element), [(run.low, run.high) for run in runs(parts)]) for (element, _), parts in sorts.items()]
+    model = ModelType("M", "main", (), members, groups=groups)
+    slots = {part.leaf.name: part for part in slot_layout(model).leaves}
+    sorts = alike(flat_layout(model))
+    return [(str(element), [(run.low, run.high) for run in runs(parts, slots)]) for (element, _), parts in sorts.items()]
 
 
 def test_parameters_that_are_treated_alike_are_one_run() -> None:

@@ -108,7 +108,7 @@ def test_assignment_copies_in_and_leaves_the_padding_zero() -> None:
         (np.ma.masked_array(np.zeros((6, 4), np.float32), False), "R1006", ["mask"]),
         ([[0.0] * 4] * 6, "R1004", ["list"]),
         (torch.zeros(6, 4, requires_grad=True), "R1006", ["detach"]),
-        (torch.zeros(6, 4, dtype=torch.bfloat16), "R1006", ["BFloat16"]),
+        (torch.zeros(6, 4, dtype=torch.bfloat16), "R1001", ["float32", "bfloat16"]),
         (None, "R1004", ["NoneType"]),
     ],
 )

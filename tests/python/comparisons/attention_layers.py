@@ -41,13 +41,19 @@ def some_rows_see_nothing(rng: Any, shape: tuple[int, ...], dtype: Any) -> Array
     return mask
 
 
-def entry(name: str, signature: str, body: str, twin: Callable[..., Tensor], nonempty: tuple[str, ...], bound: Within = BOUND, **more: Any) -> Comparison:
+def entry(
+    name: str, signature: str, body: str, twin: Callable[..., Tensor], nonempty: tuple[str, ...], bound: Within = BOUND, **more: Any
+) -> Comparison:
     text = in_net("attention", more.pop("dims", DIMS), more.pop("layer", LAYER), signature, body)
     inputs = {"mask": some_rows_see_nothing} if "mask" in signature else {}
-    return Comparison(name, ("softmax",), text, twin, bound, inputs=inputs, elements=("f32",), nonempty=nonempty, extremes=(), largest=11, **more)
+    return Comparison(
+        name, ("softmax",), text, twin, bound, inputs=inputs, elements=("f32",), nonempty=nonempty, extremes=(), largest=11, **more
+    )
 
 
-def encoded(x: Tensor, m: Parameters, mask: Tensor | None = None, norm_first: bool = False, is_causal: bool = False, gelu: bool = False) -> Tensor:
+def encoded(
+    x: Tensor, m: Parameters, mask: Tensor | None = None, norm_first: bool = False, is_causal: bool = False, gelu: bool = False
+) -> Tensor:
     if x.shape[0] == 0:
         return x
     module = nn.TransformerEncoderLayer(6, 3, 10, 0.0, "gelu" if gelu else "relu", batch_first=True, norm_first=norm_first)
@@ -84,7 +90,9 @@ ENCODER = {"dims": "D=6", "layer": "attention.TransformerEncoderLayer[D, 3, 10]"
 X = "x: T[b n D]"
 
 ENTRIES = (
-    entry("self_attention", f"{X}, m: Net) -> T[b n D]", "return attention.self_attention(x, m.layer)", lambda x, m: attended(x, x, m), ("n",)),
+    entry(
+        "self_attention", f"{X}, m: Net) -> T[b n D]", "return attention.self_attention(x, m.layer)", lambda x, m: attended(x, x, m), ("n",)
+    ),
     entry(
         "self_attention that is causal",
         f"{X}, m: Net) -> T[b n D]",
@@ -173,7 +181,7 @@ ENTRIES = (
                 "D=6",
                 "attention.TransformerEncoderLayer[D, 3, 10]",
                 f"{X}, m: Net, mask: bool[b n]) -> T[b n D]",
-                f"return attention.encoder_layer(x, m.layer, mask, Train(seed=0), 0.0, norm_first={str(norm_first).lower()}, is_causal=true)",
+                f"return attention.encoder_layer(x, m.layer, mask, Train(seed=0), 0.0, {str(norm_first).lower()}, is_causal=true)",
             ),
             lambda x, m, mask, first=norm_first: encoded(x, m, mask, first, True),
             THROUGH,

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from comparisons.comparison import Comparison, Within, number, uniform
+from comparisons.comparison import Comparison, Within, integers, number, uniform
 
 CHAIN = "a chain of turns, each of sums and functions within two units; tanh and sigmoid keep it from growing"
 FEW = Within(40, CHAIN, absolute=4)
@@ -77,6 +77,13 @@ def prefix(x: Any, w: Any) -> Any:
     for t in range(1, len(x)):
         found.append(torch.tanh(found[t - 1] * w + x[t]))
     return torch.stack(found) if found else torch.zeros_like(x)
+
+
+def words(table: Any, tokens: Any, u: Any) -> Any:
+    h = table[:1] * 0 + torch.zeros(tokens.shape[1], 1, dtype=table.dtype)
+    for row in tokens:
+        h = torch.tanh(table[row] + h @ u)
+    return h @ table.T
 
 
 def deep(x: Any, w: Any) -> Any:
@@ -255,6 +262,23 @@ fn f(x: T[n H], w: T[H]) -> T[n H]:
         prefix,
         MANY,
         inputs={"w": uniform(0.1, 0.6)},
+        extremes=(),
+    ),
+    Comparison(
+        "rows-by-number-in-a-loop",
+        ("for_range", "gather", "add_rows"),
+        """
+dim V = 7
+dim H = 4
+fn f(table: T[V H], tokens: int[n b], u: T[H H]) -> T[b V]:
+    mut h = sum(gather(table, tokens * 0, over=V), over=n) * 0.0
+    for t in 0..n:
+        h = tanh(gather(table, tokens[n=t], over=V) + h @ u)
+    return einsum(h, table: b H, V H -> b V)
+""",
+        words,
+        FEW,
+        inputs={"tokens": integers(0, 7), "u": uniform(-0.4, 0.4)},
         extremes=(),
     ),
     Comparison(

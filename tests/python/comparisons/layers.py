@@ -1,7 +1,8 @@
-"""Layers of shapescript.std.nn, beside PyTorch's modules with the same parameters. They are of f32; functions without parameters are of both."""
+"""Layers of shapescript.std.nn beside PyTorch's modules with the same parameters. Those are f32; functions without parameters take both."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,10 +33,14 @@ def like(module: nn.Module) -> Callable[..., Any]:
 def in_net(library: str, dims: str, layer: str, signature: str, body: str) -> str:
     """A program of a model `Net` with this one `layer`. `dims` is such as "I=3 O=2"."""
     lines = [f"import shapescript.std.{library} as {library}", "", *(f"dim {pair.replace('=', ' = ')}" for pair in dims.split())]
-    return "\n".join([*lines, "", "model Net:", f"    layer: {layer}", "", f"fn f({signature}:", *(f"    {line}" for line in body.splitlines()), ""])
+    return "\n".join(
+        [*lines, "", "model Net:", f"    layer: {layer}", "", f"fn f({signature}:", *(f"    {line}" for line in body.splitlines()), ""]
+    )
 
 
-def simple(name: str, dims: str, layer: str, module: nn.Module, axes: tuple[str, str], call: str, bound: Within = ORDER, **more: Any) -> Comparison:
+def simple(
+    name: str, dims: str, layer: str, module: nn.Module, axes: tuple[str, str], call: str, bound: Within = ORDER, **more: Any
+) -> Comparison:
     text = in_net("nn", dims, layer, f"x: T[{axes[0]}], m: Net) -> T[{axes[1]}]", f"return {call}")
     return Comparison(name, ("leaf", "submodel"), text, like(module), bound, elements=("f32",), **more)
 
@@ -86,7 +91,7 @@ def normalised_by_batch(axes: str, training: bool) -> Comparison:
 
 def pool(name: str, axes: tuple[str, str], call: str, twin: Callable[[Tensor], Tensor], bound: Within) -> Comparison:
     text = f"import shapescript.std.nn as nn\n\nfn f(x: T[{axes[0]}]) -> T[{axes[1]}]:\n    return x |> {call}\n"
-    places = tuple(place for place in ("h", "w", "n") if place in axes[0].split())
+    places = tuple(place for place in ("h", "w", "n") if re.search(rf"\b{place}\b", axes[0]))
     return Comparison(name, ("windows",), text, twin, bound, nonempty=("b", *places), largest=11, extremes=())
 
 
@@ -186,8 +191,12 @@ ENTRIES = (
         extremes=(),
         largest=11,
     ),
-    pool("max_pool1d", ("b n", "b (n-1)//2+1"), "nn.max_pool1d[3, Stride=2, Padding=1]", lambda x: functional.max_pool1d(x, 3, 2, 1), MOVED),
+    pool(
+        "max_pool1d", ("b n", "b (n-1)//2+1"), "nn.max_pool1d[3, Stride=2, Padding=1]", lambda x: functional.max_pool1d(x, 3, 2, 1), MOVED
+    ),
     pool("max_pool2d", ("b 2*h 2*w", "b h w"), "nn.max_pool2d[2]", lambda x: functional.max_pool2d(x, 2), MOVED),
-    pool("avg_pool1d", ("b n", "b (n-1)//2+1"), "nn.avg_pool1d[3, Stride=2, Padding=1]", lambda x: functional.avg_pool1d(x, 3, 2, 1), ORDER),
+    pool(
+        "avg_pool1d", ("b n", "b (n-1)//2+1"), "nn.avg_pool1d[3, Stride=2, Padding=1]", lambda x: functional.avg_pool1d(x, 3, 2, 1), ORDER
+    ),
     pool("avg_pool2d", ("b 2*h 2*w", "b h w"), "nn.avg_pool2d[2]", lambda x: functional.avg_pool2d(x, 2), ORDER),
 )

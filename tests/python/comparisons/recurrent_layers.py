@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,7 @@ def module_of(kind: str, both: bool) -> nn.Module:
 
 
 def twin(kind: str, both: bool, has_state: bool, has_lengths: bool) -> Callable[..., Tensor]:
-    """The outputs, and behind them the last states as further places. A row that ends early is a shorter row, with zeros behind its outputs."""
+    """The outputs, and behind them the last states as further places. A row that ends early is run by itself, as a shorter one."""
     module, directions = module_of(kind, both), 2 if both else 1
 
     def run(x: Tensor, m: Parameters, *more: Tensor) -> Tensor:
@@ -51,16 +50,21 @@ def twin(kind: str, both: bool, has_state: bool, has_lengths: bool) -> Callable[
 def entry(kind: str, both: bool, has_state: bool, has_lengths: bool) -> Comparison:
     states, model = STATES[kind], ("Bidirectional" if both else "") + kind.upper()
     width, state = ("2*H", "2 b H") if both else ("H", "b H")
-    signature = ["x: T[b n I]", "m: Net", *(f"{name}: T[{state}]" for name in states if has_state), *(["lengths: int[b]"] if has_lengths else [])]
+    signature = [
+        "x: T[b n I]",
+        "m: Net",
+        *(f"{name}: T[{state}]" for name in states if has_state),
+        *(["lengths: int[b]"] if has_lengths else []),
+    ]
     arguments = ["x", "m.layer", *(name for name in states if has_state), *(["lengths"] if has_lengths else [])]
     ends = [f"last_{name}" for name in states]
     opened = "2 b H -> b 1 (2 H)" if both else "b H -> b 1 H"
     placed = [f"repeat({end}: {opened})" for end in ends]
     body = f"y, {', '.join(ends)} = recurrent.{kind}({', '.join(arguments)})\nreturn concat(y, {', '.join(placed)}, over=n)"
-    said = " and ".join([*(["a state"] if has_state else []), *(["lengths"] if has_lengths else [])])
+    said = " with a state" if has_state else " with lengths" if has_lengths else ""
     return Comparison(
-        f"{kind}{' of both directions' if both else ''}{' with ' + said if said else ''}",
-        ("for_range", "put", "split" if kind != "rnn" else "tanh")[:2],
+        f"{kind}{' of both directions' if both else ''}{said}",
+        ("for_range", "put"),
         in_net("recurrent", "I=3 H=4", f"recurrent.{model}[I, H]", f"{', '.join(signature)}) -> T[b n+{len(states)} {width}]", body),
         twin(kind, both, has_state, has_lengths),
         BOUND,
@@ -96,7 +100,7 @@ ENTRIES = (
     *(
         entry(kind, both, has_state, has_lengths)
         for kind, both in (("rnn", False), ("gru", False), ("gru", True), ("lstm", False), ("lstm", True))
-        for has_state, has_lengths in ((False, False), (True, False), (False, True), (True, True))
+        for has_state, has_lengths in ((False, False), (True, False), (False, True))
     ),
     *(cell(kind) for kind in STATES),
 )

@@ -35,7 +35,7 @@ class Control:
         w = self.w
         options = [self.change] * 3 + [self.put] * 2
         if w.depth < MOST_DEPTH:
-            options += [self.branch, self.loop, self.while_loop, self.sub_models]
+            options += [self.branch, self.loop, self.sub_models] + ([] if w.smooth else [self.while_loop])
         w.rng.choice(options)()
 
     @contextmanager

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from random_source.writer import Writer
 
 # Functions whose values stay within 1: our name, PyTorch's, the steepest slope.
-BOUNDED = (("tanh", "torch.tanh", 1), ("sin", "torch.sin", 1), ("cos", "torch.cos", 1), ("erf", "torch.erf", 1.2), ("sigmoid", "torch.sigmoid", 0.25))
+BOUNDED = (
+    ("tanh", "torch.tanh", 1),
+    ("sin", "torch.sin", 1),
+    ("cos", "torch.cos", 1),
+    ("erf", "torch.erf", 1.2),
+    ("sigmoid", "torch.sigmoid", 0.25),
+)
 # Functions that grow at most as their operand does, plus 1.
 GROWING = (
     ("silu", "F.silu", 1.2),
@@ -87,7 +93,9 @@ def operator(w: Writer) -> Expression | None:
     if name in ("*", "/"):
         x, y = w.small(x, 100), w.small(y, 100)
     if name in ("minimum", "maximum") and w.smooth:
-        y = applied(y, f"({y.ours} + {x.bound + y.bound + 0.5})", f"({y.theirs} + {x.bound + y.bound + 0.5})", 1, x.bound + 2 * y.bound + 0.5)
+        y = applied(
+            y, f"({y.ours} + {x.bound + y.bound + 0.5})", f"({y.theirs} + {x.bound + y.bound + 0.5})", 1, x.bound + 2 * y.bound + 0.5
+        )
     if w.chance(0.5) and name != "/":
         x, y = y, x
     return binary(x, y, name)
@@ -100,7 +108,10 @@ def binary(x: Expression, y: Expression, name: str) -> Expression:
     errors, product = x.error + y.error, x.error * y.bound + y.error * x.bound + x.error * y.error
     match name:
         case "+" | "-":
-            found, error = replace(base, ours=f"({x.ours} {name} {y.ours})", theirs=f"({left} {name} {right})", bound=x.bound + y.bound), errors
+            found, error = (
+                replace(base, ours=f"({x.ours} {name} {y.ours})", theirs=f"({left} {name} {right})", bound=x.bound + y.bound),
+                errors,
+            )
         case "*":
             found, error = replace(base, ours=f"({x.ours} * {y.ours})", theirs=f"({left} * {right})", bound=x.bound * y.bound), product
         case "/":
@@ -166,7 +177,10 @@ def selection(w: Writer) -> Expression:
     if w.chance(0.3) and x.element != "bool" and same_width(x, wide):
         number = "2" if x.element == "int" else "0.5"
         return replace(
-            x, ours=f"masked_fill({x.ours}, {mask.ours}, {number})", theirs=f"torch.where({inside[0]}, {number}, {x.theirs})", bound=max(x.bound, 2.0)
+            x,
+            ours=f"masked_fill({x.ours}, {mask.ours}, {number})",
+            theirs=f"torch.where({inside[0]}, {number}, {x.theirs})",
+            bound=max(x.bound, 2.0),
         )
     ours, theirs = f"where({mask.ours}, {x.ours}, {y.ours})", f"torch.where({', '.join(inside)})"
     return replace(base, ours=ours, theirs=theirs)

@@ -29,7 +29,9 @@ def gathered(w: Writer) -> Expression | None:
     axes = (*index.axes, *x.axes[:at], *x.axes[at + 1 :])
     if w.has_twice(axes) or len(axes) > 4 or w.count(axes) > 600:
         return None
-    return replace(x, ours=f"gather({x.ours}, {index.ours}, over={x.axes[at].text})", theirs=f"gather({x.theirs}, {index.theirs}, {at})", axes=axes)
+    return replace(
+        x, ours=f"gather({x.ours}, {index.ours}, over={x.axes[at].text})", theirs=f"gather({x.theirs}, {index.theirs}, {at})", axes=axes
+    )
 
 
 def picked(w: Writer) -> Expression | None:
@@ -91,7 +93,9 @@ def einsum(w: Writer) -> Expression | None:
 
 def matrix_product(w: Writer) -> Expression | None:
     x = w.with_axes(w.value(FLOATS))
-    rights = [v for v in w.variables if v.element == x.element and v.axes and x.axes and v.axes[max(len(v.axes) - 2, 0)].text == x.axes[-1].text]
+    rights = [
+        v for v in w.variables if v.element == x.element and v.axes and x.axes and v.axes[max(len(v.axes) - 2, 0)].text == x.axes[-1].text
+    ]
     rights = [v for v in rights if len(v.axes) <= 2]
     if not rights:
         return None
@@ -109,8 +113,14 @@ def convolved(w: Writer) -> Expression | None:
     kernel = next((v for v in w.variables if v.ours == "kernel"), None)
     if kernel is None:
         return None
-    fits = [v for v in w.variables if v.element == kernel.element and len(v.axes) in (2, 3) and sum(a.text == kernel.axes[1].text for a in v.axes) == 1]
-    fits = [v for v in fits if any(a.is_variable and a.least >= 2 for a in v.axes) and not any(a.text == kernel.axes[0].text for a in v.axes)]
+    fits = [
+        v
+        for v in w.variables
+        if v.element == kernel.element and len(v.axes) in (2, 3) and sum(a.text == kernel.axes[1].text for a in v.axes) == 1
+    ]
+    fits = [
+        v for v in fits if any(a.is_variable and a.least >= 2 for a in v.axes) and not any(a.text == kernel.axes[0].text for a in v.axes)
+    ]
     if not fits:
         return None
     x = w.small(w.rng.choice(fits), 100)
@@ -122,7 +132,9 @@ def convolved(w: Writer) -> Expression | None:
     axes[along], axes[channels] = Axis(f"{axis.text}{by:+d}", tuple(size + by for size in axis.sizes)), kernel.axes[0]
     count = 2 * kernel.axes[1].most
     ours = f"convolve({x.ours}, kernel, over={axis.text}, padding={padding})"
-    found = Expression(ours, f"convolved({x.theirs}, kernel, {channels}, {along}, {padding})", x.element, tuple(axes), x.bound * kernel.bound * count)
+    found = Expression(
+        ours, f"convolved({x.theirs}, kernel, {channels}, {along}, {padding})", x.element, tuple(axes), x.bound * kernel.bound * count
+    )
     return replace(found, error=found.rounded(count * (x.error * kernel.bound), 4 * count))
 
 

@@ -47,7 +47,9 @@ def stacked(w: Writer) -> Expression | None:
     y = w.rng.choice(others)
     base = replace(x, bound=max(x.bound, y.bound), error=max(x.error, y.error))
     if not x.axes or w.chance(0.5):
-        return replace(base, ours=f"stack({x.ours}, {y.ours}, over=2)", theirs=f"torch.stack(({x.theirs}, {y.theirs}))", axes=(number, *x.axes))
+        return replace(
+            base, ours=f"stack({x.ours}, {y.ours}, over=2)", theirs=f"torch.stack(({x.theirs}, {y.theirs}))", axes=(number, *x.axes)
+        )
     at = w.rng.randrange(len(x.axes) + 1)
     axes = (*x.axes[:at], number, *x.axes[at:])
     ours = f"stack({x.ours}, {y.ours}: {pattern(x.axes)}, {pattern(x.axes)} -> {pattern(axes)})"
@@ -62,7 +64,9 @@ def padded(w: Writer) -> Expression | None:
     value, theirs = {"bool": ("", "False"), "int": (", value=3", "3")}.get(x.element, (", value=0.5", "0.5"))
     axis = x.axes[at]
     ours = f"pad({x.ours}, {axis.text}=(1, 2){value})"
-    return replace(x, ours=ours, theirs=f"padded({x.theirs}, {at}, 1, 2, {theirs})", axes=_resized(x, at, _longer(axis, 3)), bound=max(x.bound, 3.0))
+    return replace(
+        x, ours=ours, theirs=f"padded({x.theirs}, {at}, 1, 2, {theirs})", axes=_resized(x, at, _longer(axis, 3)), bound=max(x.bound, 3.0)
+    )
 
 
 def place(w: Writer) -> Expression | None:

@@ -93,9 +93,16 @@ def made(w: Writer) -> Expression | None:
     ]
     if one.text != two.text:
         options += [
-            Expression(f"{wrap}(eye[{one.text} {two.text}])", f"torch.eye({one.python}, {two.python}, dtype=torch.float64)", convert, (one, two)),
+            Expression(
+                f"{wrap}(eye[{one.text} {two.text}])", f"torch.eye({one.python}, {two.python}, dtype=torch.float64)", convert, (one, two)
+            ),
             Expression(f"causal[{one.text} {two.text}]", f"causal({one.python}, {two.python})", "bool", (one, two)),
-            Expression(f"{wrap}(zeros[{one.text} {two.text}])", f"torch.zeros({one.python}, {two.python}, dtype=torch.float64)", convert, (one, two)),
+            Expression(
+                f"{wrap}(zeros[{one.text} {two.text}])",
+                f"torch.zeros({one.python}, {two.python}, dtype=torch.float64)",
+                convert,
+                (one, two),
+            ),
         ]
     return w.rng.choice(options)
 

@@ -57,7 +57,10 @@ class Program:
     def text(self, functions: list[Function] | None = None) -> str:
         functions = self.functions if functions is None else functions
         parts = [part for function in functions for part in (*function.losses, function)]
-        return "\n".join([HEAD, *map(self._function, parts), self._all(functions)])
+        entries = [self._all("everything", functions)]
+        if all(function.losses for function in functions):
+            entries.append(self._all("losses", [loss for function in functions for loss in function.losses]))
+        return "\n".join([HEAD, *map(self._function, parts), *entries])
 
     @property
     def signature(self) -> str:
@@ -72,15 +75,15 @@ class Program:
         last = "    return " + ", ".join(result.ours for result in function.results)
         return "\n".join([f"fn {function.name}({self.signature}) -> {results}:", *function.ours, last, ""])
 
-    def _all(self, functions: list[Function]) -> str:
-        """The entry: the results of all functions, in order."""
+    def _all(self, name: str, functions: list[Function]) -> str:
+        """An entry: the results of all functions, in order."""
         lines, names = [], []
         for function in functions:
             own = [f"{function.name}_{place}" for place in range(len(function.results))]
             lines.append(f"    {', '.join(own)} = {function.name}({self.names})")
             names += own
         results = _results([result for function in functions for result in function.results])
-        return "\n".join([f"fn everything({self.signature}) -> {results}:", *lines, f"    return {', '.join(names)}", ""])
+        return "\n".join([f"fn {name}({self.signature}) -> {results}:", *lines, f"    return {', '.join(names)}", ""])
 
     # ---- PyTorch's
 

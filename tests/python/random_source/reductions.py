@@ -83,7 +83,12 @@ def sums_so_far(w: Writer) -> Expression | None:
     if not axes:
         return None
     count = axes[0].most
-    found = replace(x, bound=max(x.bound * count, x.bound), ours=f"cumsum({x.ours}, over={axes[0].text})", theirs=f"torch.cumsum({x.theirs}, {places(x, axes[:1])[1:-2]})")
+    found = replace(
+        x,
+        bound=max(x.bound * count, x.bound),
+        ours=f"cumsum({x.ours}, over={axes[0].text})",
+        theirs=f"torch.cumsum({x.theirs}, {places(x, axes[:1])[1:-2]})",
+    )
     return w.small(replace(found, error=found.rounded(x.error * count, count + 1)), 1e12)
 
 
@@ -107,7 +112,10 @@ def ordered(w: Writer) -> Expression | None:
         if w.has_twice(small):
             return None
         values = w.fresh()
-        w.line(f"{values}, {values}_places = topk({x.ours}, over={axis.text}, count={count})", f"{values} = topk_({x.theirs}, {place}, {count})")
+        w.line(
+            f"{values}, {values}_places = topk({x.ours}, over={axis.text}, count={count})",
+            f"{values} = topk_({x.theirs}, {place}, {count})",
+        )
         return replace(x.named(values), axes=small)
     ours = f"{name}({x.ours}, over={axis.text}{', descending=true' if down else ''})"
     theirs = f"torch.{name}({x.theirs}, dim={place}, descending={down}, stable=True)"

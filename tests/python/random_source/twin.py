@@ -109,7 +109,7 @@ def picked(x: Tensor, index: Tensor, at: int) -> Tensor:
 
 def scattered(x: Tensor, rows: Tensor, index: Tensor, at: int) -> Tensor:
     whole = x.movedim(at, 0)
-    return whole.index_add(0, index.reshape(-1), rows.reshape((-1, *whole.shape[1:]))).movedim(0, at)
+    return whole.index_add(0, index.reshape(-1), rows.reshape((index.numel(), *whole.shape[1:]))).movedim(0, at)
 
 
 def convolved(x: Tensor, kernel: Tensor, channels: int, along: int, padding: int) -> Tensor:

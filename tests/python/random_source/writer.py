@@ -133,7 +133,13 @@ class Writer:
         if x.element == "int":
             return replace(x, ours=f"({x.ours} % 17)", theirs=f"({x.theirs} % 17)", bound=17.0)
         factor = 2.0 ** -math.ceil(math.log2(x.bound / most))
-        return replace(x, ours=f"({x.ours} * {factor!r})", theirs=f"({x.theirs} * {factor!r})", bound=x.bound * factor, error=x.error * factor + x.epsilon)
+        return replace(
+            x,
+            ours=f"({x.ours} * {factor!r})",
+            theirs=f"({x.theirs} * {factor!r})",
+            bound=x.bound * factor,
+            error=x.error * factor + x.epsilon,
+        )
 
     def away(self, x: Expression) -> Expression:
         """x moved so that none of its numbers is within 0.5 of 0."""
@@ -148,7 +154,9 @@ class Writer:
         order, theirs = f"{x.element}(arange[{axis.text}] * 7 % 31)", f"(torch.arange({axis.python}) * 7 % 31)"
         if axis.most > 31 or x.element == "f32":
             return None
-        found = replace(x, ours=f"(0.4 * tanh({x.ours}) + {order})", theirs=f"(0.4 * torch.tanh({x.theirs}) + {lined_up(theirs, (axis,), x.axes)})")
+        found = replace(
+            x, ours=f"(0.4 * tanh({x.ours}) + {order})", theirs=f"(0.4 * torch.tanh({x.theirs}) + {lined_up(theirs, (axis,), x.axes)})"
+        )
         found = replace(found, bound=32.0)
         return replace(found, error=found.rounded(x.error))
 

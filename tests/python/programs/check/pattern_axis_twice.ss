@@ -1,4 +1,4 @@
-# An axis stands twice in an operand's pattern for einsum alone, where both have one size.
+# An axis that stands twice in an operand's pattern has one size; only einsum takes the places where both are the same.
 # expect: E0407 at 8:27
 # expect: E0401 at 11:24
 # expect: E0408 at 14:24

@@ -1,4 +1,4 @@
-# A host number is of neither type of floats.
+# A host number is of no type of floats by itself.
 # expect: E2303 at 7:12
 fn half[F: float](x: F[]) -> F[]:
     return 0.5 * x

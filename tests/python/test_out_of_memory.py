@@ -1,0 +1,49 @@
+"""Sizes that no memory holds: a coded error, the same kind from both engines, and the next call goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import shapescript
+from shapescript.engines import EngineName
+
+PROGRAM = """
+fn inner(x: [n]) -> []:
+    y = repeat(x: n -> n a b c, a=n, b=n, c=n)
+    return sum(cumsum(y, over=c), over=(n, a, b, c))
+
+fn shown(x: [n]) -> [n n*n*n*n*n*n*n]:
+    y = repeat(x: n -> n a b c d e f g, a=n, b=n, c=n, d=n, e=n, f=n, g=n)
+    return rearrange(y: n a b c d e f g -> n (a b c d e f g))
+
+fn decided(x: [n], i: int) -> []:
+    part = x[n=..i] |> rearrange(p -> p)
+    y = repeat(part: p -> p a b c d e f g, a=p, b=p, c=p, d=p, e=p, f=p, g=p)
+    return max(sort(y, over=g), over=(p, a, b, c, d, e, f, g))
+"""
+
+
+@pytest.mark.parametrize("engine", get_args(EngineName))
+@pytest.mark.parametrize("call", ["inner", "shown", "decided"])
+def test_more_memory_than_there_is(tmp_path: Path, engine: EngineName, call: str) -> None:
+    path = tmp_path / "large.ss"
+    path.write_text(PROGRAM)
+    function: Any = getattr(shapescript.load(path, engine=engine), call)
+    more = (3000,) if call == "decided" else ()
+    with pytest.raises(shapescript.OutOfMemoryError, match=f"^R1111: `{call}` needs more memory than there is: ") as caught:
+        function(np.ones(3000, np.float32), *more)
+    assert isinstance(caught.value, MemoryError) and caught.value.span is not None
+    assert np.all(np.asarray(function(np.ones(2, np.float32), *(2 for _ in more))) > 0)
+
+
+def test_the_command_line_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "large.ss"
+    path.write_text("dim D = 10000000\ndim E = 10000000\n\nfn main():\n    print(sum(cumsum(ones[D E], over=E), over=(D, E)))\n")
+    done = subprocess.run([sys.executable, "-m", "shapescript", "run", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "error[R1111]: `main` needs more memory than there is" in done.stderr
