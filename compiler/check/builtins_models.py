@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shapescript.compiler.check import types
-from shapescript.compiler.check.changes import mut_names
+from shapescript.compiler.check.carried import carried_values, leave_region, names_carried_by
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.site import Site
 from shapescript.compiler.check.typed import Typed, Variable, split
@@ -21,26 +21,20 @@ def _value_and_grad(site: Site) -> Typed:
     found = site.arguments(("value",), ("wrt",))
     variable = _differentiated(site, found)
     body, name, kind = site.body, variable.name, variable.typed.type
-    changed = [
-        other
-        for other in dict.fromkeys(other.text for other in mut_names(found["value"].value))
-        if other in body.environment and body.environment[other].mutable and not body.environment[other].broken
-    ]
+    changed = names_carried_by(body, found["value"].value)
     with body.region() as inner:
         parameter = Value(variable.typed.value.type, name)
         body.environment[name] = replace(variable, typed=Typed(kind, (parameter,)))
         loss, *others = _results(site, found["value"])
-        after = [body.environment[other].typed for other in changed]
-        block = inner.block((parameter,), [value for typed in (loss, *others, *after) for value in typed.values])
+        more = [value for typed in others for value in typed.values]
+        after = carried_values(body, changed)
+        block = inner.block((parameter,), (*loss.values, *more, *after))
         made = body.made
     body.made |= made
-    hints = ["loss", "gradient", *(value.hint for typed in (*others, *after) for value in typed.values)]
+    hints = ["loss", "gradient", *(value.hint for value in (*more, *after))]
     value, gradient, *rest = body.builder.emit("value_and_grad", variable.typed.value, regions=(block,), hints=hints)
-    for other, typed in zip(reversed(changed), reversed(after), strict=True):
-        values = tuple(rest[len(rest) - len(typed.values) :])
-        del rest[len(rest) - len(typed.values) :]
-        body.environment[other] = replace(body.environment[other], typed=Typed(typed.type, values))
-    return Typed(types.Tuple((loss.type, *(other.type for other in others), kind)), (value, *rest, gradient))
+    leave_region(body, changed, rest[len(more) :])
+    return Typed(types.Tuple((loss.type, *(other.type for other in others), kind)), (value, *rest[: len(more)], gradient))
 
 
 def _differentiated(site: Site, found: Mapping[str, tree.Argument]) -> Variable:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.body import Body
-from shapescript.compiler.check.changes import changed_names
+from shapescript.compiler.check.carried import carried_names, carried_values, leave_region
 from shapescript.compiler.check.expressions import condition, no_mut
 from shapescript.compiler.check.indexing import assign_places
 from shapescript.compiler.check.parts import assign_part
@@ -78,12 +77,6 @@ def _assign_one(body: Body, target: tree.AnyTarget, typed: Typed, value: Span) -
             assign_places(body, place, typed, value)
 
 
-def _carried(body: Body, statements: Iterable[tree.Statement]) -> list[str]:
-    """Outer `mut` variables that a block changes, in a fixed order."""
-    names = dict.fromkeys(name.text for name in changed_names(statements))
-    return [name for name in names if name in body.environment and body.environment[name].mutable and not body.environment[name].broken]
-
-
 def _enter(body: Body, names: list[str]) -> list[Value]:
     """Give carried variables the region's parameters."""
     parameters: list[Value] = []
@@ -93,19 +86,6 @@ def _enter(body: Body, names: list[str]) -> list[Value]:
         body.environment[name] = replace(variable, typed=Typed(variable.typed.type, values))
         parameters += values
     return parameters
-
-
-def _leave(body: Body, names: list[str], results: tuple[Value, ...]) -> None:
-    start = 0
-    for name in names:
-        variable = body.environment[name]
-        width = len(variable.typed.values)
-        body.environment[name] = replace(variable, typed=Typed(variable.typed.type, results[start : start + width]))
-        start += width
-
-
-def _values(body: Body, names: list[str]) -> tuple[Value, ...]:
-    return tuple(value for name in names for value in body.environment[name].typed.values)
 
 
 def _block(body: Body, statements: tuple[tree.Statement, ...]) -> None:
@@ -119,24 +99,24 @@ def _if(body: Body, branches: tuple[tree.Branch, ...], otherwise: tuple[tree.Sta
     everything = [s for branch in branches for s in (tree.Evaluate(branch.condition.span, branch.condition), *branch.body)] + list(
         otherwise
     )
-    names = _carried(body, everything)
+    names = carried_names(body, everything)
     with body.region() as inner:
         _block(body, first.body)
-        yes = inner.block((), _values(body, names))
+        yes = inner.block((), carried_values(body, names))
     with body.region() as inner:
         if more:
             _if(body, more, otherwise)
         else:
             _block(body, otherwise)
-        no = inner.block((), _values(body, names))
-    hints = [value.hint for value in _values(body, names)]
-    _leave(body, names, body.builder.emit("if", decided.value, regions=(yes, no), hints=hints))
+        no = inner.block((), carried_values(body, names))
+    hints = [value.hint for value in carried_values(body, names)]
+    leave_region(body, names, body.builder.emit("if", decided.value, regions=(yes, no), hints=hints))
 
 
 def _while(body: Body, statement: tree.While) -> None:
     no_mut(body, statement.condition, "in the condition of `while`, which changes nothing")
-    names = _carried(body, (statement,))
-    outside = _values(body, names)
+    names = carried_names(body, (statement,))
+    outside = carried_values(body, names)
     with body.region() as inner:
         parameters = _enter(body, names)
         decided = condition(body, statement.condition)
@@ -144,8 +124,8 @@ def _while(body: Body, statement: tree.While) -> None:
     with body.region() as inner:
         parameters = _enter(body, names)
         _block(body, statement.body)
-        block = inner.block(parameters, _values(body, names))
-    _leave(body, names, body.builder.emit("while", *outside, regions=(head, block), hints=[value.hint for value in outside]))
+        block = inner.block(parameters, carried_values(body, names))
+    leave_region(body, names, body.builder.emit("while", *outside, regions=(head, block), hints=[value.hint for value in outside]))
 
 
 def _for(body: Body, statement: tree.For) -> None:
@@ -187,14 +167,14 @@ def _loop(
     attributes: dict[str, object],
     symbols: tuple[Symbol, ...] = (),
 ) -> None:
-    carried = [found for found in _carried(body, statement.body) if found != statement.variable.text]
-    outside = _values(body, carried)
+    carried = [found for found in carried_names(body, statement.body) if found != statement.variable.text]
+    outside = carried_values(body, carried)
     with body.region() as inner:
         body.made.update(symbols)
         parameters = _enter(body, carried)
         variable = statement.variable
         body.environment[variable.text] = Variable(variable.text, item, False, body.depth, variable.span, rebindable=False)
         _block(body, statement.body)
-        block: Block = inner.block((*item.values, *parameters), _values(body, carried), symbols)
+        block: Block = inner.block((*item.values, *parameters), carried_values(body, carried), symbols)
     hints = [value.hint for value in outside]
-    _leave(body, carried, body.builder.emit(name, *operands, *outside, regions=(block,), hints=hints, **attributes))
+    leave_region(body, carried, body.builder.emit(name, *operands, *outside, regions=(block,), hints=hints, **attributes))

@@ -34,6 +34,7 @@ MISTAKES: tuple[Mistake, ...] = (
     axes.missing_type,
     axes.type_expected,
     axes.leading_axes_without_name,
+    axes.colon_in_a_range,
     axes.among_axes,
     expressions.misplaced_mut,
     expressions.misplaced_equal,

@@ -21,17 +21,27 @@ def among_axes(failure: Failure) -> Diagnostic | None:
     if found.type == "COMMA":
         return commas(failure)
     if found.type == "MINUS":
-        help = "from the end an index is `x[n=-1]`" if in_index else None
+        help = "an index names its axis, and places count from 0: the last is `x[n=n-1]`" if in_index else None
         return failure.say("E0120", "an axis has no sign", help=help)
     if in_index and (found.type == "COLON" or found == "=="):
         return failure.say("E0120", f"{described(found)} can't stand in an index", help=SLICE_HELP)
     if found.type in ("POWER", "FLOOR", "PERCENT", "AT"):
-        help = "axes are computed with `+`, `-`, `*` and exact `/`"
+        help = "axes are computed with `+`, `-`, `*`, exact `/` and `//`"
         return failure.say("E0120", f"{described(found)} can't stand in an axis", help=help)
     if found.type in ("FLOAT", "STRING", "TRUE", "FALSE", "LSQB"):
         help = "an axis is a name, a whole number, or a group `(h w)`"
         return failure.say("E0120", f"{described(found)} can't stand among axes", help=help)
     return None
+
+
+def colon_in_a_range(failure: Failure) -> Diagnostic | None:
+    """`x[n=0:2]`."""
+    opening = failure.opening
+    if failure.found.type != "COLON" or opening is None or not is_index(failure):
+        return None
+    if all(token.type != "EQUAL" for token in failure.line[opening:]):
+        return None
+    return failure.say("E0120", "`:` can't stand in an index", help="the places from 1 to 2 are `x[n=1..3]`")
 
 
 def is_index(failure: Failure) -> bool:

@@ -11,7 +11,7 @@ FLOATS = ("f32", "f64")
 
 @dataclass(frozen=True)
 class Axis:
-    """`text` is how a program writes the axis; `sizes` are its sizes in the runs. Only a `plain` one can be named in `over` and patterns."""
+    """`text` is how a program writes the axis; `sizes` are its sizes in the runs. Only a `plain` one is named in `over` and patterns."""
 
     text: str
     sizes: tuple[int, ...]

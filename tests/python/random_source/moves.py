@@ -70,8 +70,7 @@ def split(w: Writer) -> Expression | None:
     parts = [w.fresh() for _ in range(3)]
     w.line(
         f"{', '.join(parts)} = split({name}: {wide[0]} (3 {axis.text}) {wide[1]} -> {pattern(tuple(order))})",
-        f"{', '.join(parts)} = (part.permute({', '.join(map(str, places))}) for part in torch.chunk({name}, 3, {at})) if {axis.python} else "
-        f"[{x.theirs}.permute({', '.join(map(str, places))})] * 3",
+        f"{', '.join(parts)} = (part.permute({', '.join(map(str, places))}) for part in parts({name}, {at}, 3))",
     )
     found = [replace(x.named(part), axes=tuple(order)) for part in parts]
     w.variables += found[:2]

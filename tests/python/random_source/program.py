@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -57,10 +58,7 @@ class Program:
     def text(self, functions: list[Function] | None = None) -> str:
         functions = self.functions if functions is None else functions
         parts = [part for function in functions for part in (*function.losses, function)]
-        entries = [self._all("everything", functions)]
-        if all(function.losses for function in functions):
-            entries.append(self._all("losses", [loss for function in functions for loss in function.losses]))
-        return "\n".join([HEAD, *map(self._function, parts), *entries])
+        return "\n".join([HEAD, *map(self._function, parts), self._all(functions)])
 
     @property
     def signature(self) -> str:
@@ -75,15 +73,15 @@ class Program:
         last = "    return " + ", ".join(result.ours for result in function.results)
         return "\n".join([f"fn {function.name}({self.signature}) -> {results}:", *function.ours, last, ""])
 
-    def _all(self, name: str, functions: list[Function]) -> str:
-        """An entry: the results of all functions, in order."""
+    def _all(self, functions: list[Function]) -> str:
+        """The entry: the results of all functions, in order."""
         lines, names = [], []
         for function in functions:
             own = [f"{function.name}_{place}" for place in range(len(function.results))]
             lines.append(f"    {', '.join(own)} = {function.name}({self.names})")
             names += own
         results = _results([result for function in functions for result in function.results])
-        return "\n".join([f"fn {name}({self.signature}) -> {results}:", *lines, f"    return {', '.join(names)}", ""])
+        return "\n".join([f"fn everything({self.signature}) -> {results}:", *lines, f"    return {', '.join(names)}", ""])
 
     # ---- PyTorch's
 
@@ -91,7 +89,7 @@ class Program:
     def twins(self) -> dict[str, Callable[..., Any]]:
         sizes = [f"    {axis.text} = sizes[{axis.text!r}]" for axis in self.axes]
         names: dict[str, Any] = dict(vars(twin))
-        for function in [part for function in self.functions for part in (*function.losses, function)]:
+        for function in itertools.chain.from_iterable((*one.losses, one) for one in self.functions):
             head = [f"def {function.name}(sizes, {self.names}):", *sizes]
             last = f"    return ({', '.join(result.theirs for result in function.results)},)"
             exec("\n".join([*head, *function.theirs, last]), names)
@@ -204,7 +202,7 @@ def loss(program: Program, rng: random.Random, name: str, most: int) -> Function
     wrt = rng.sample(floats, min(most, len(floats)))
     terms += [_total(parameter) for parameter in wrt]
     names = [parameter.ours for parameter in wrt]
-    if "m." in text and most > 1 or not names:
+    if ("m." in text and most > 1) or not names:
         terms += [("sum(m.weight, over=(D, H)) * 0.5", "m['weight'].sum() * 0.5")]
         names.append("m")
     result = Expression(" + ".join(ours for ours, _ in terms), " + ".join(theirs for _, theirs in terms), "f64")

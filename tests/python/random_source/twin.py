@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: F401, N812  (a name of the twins' texts)
+import torch.nn.functional as F  # noqa: N812  (a name of the twins' texts)
 
 Tensor = torch.Tensor
 
@@ -81,6 +81,11 @@ def joined(x: Tensor, at: int) -> Tensor:
 
 def opened(x: Tensor, at: int, first: int, second: int) -> Tensor:
     return x.reshape(*x.shape[:at], first, second, *x.shape[at + 1 :])
+
+
+def parts(x: Tensor, at: int, count: int) -> list[Tensor]:
+    size = x.shape[at] // count
+    return [x.narrow(at, place * size, size) for place in range(count)]
 
 
 def repeated(x: Tensor, at: int, size: int) -> Tensor:
