@@ -15,6 +15,7 @@ from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.scope import DimEntity
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import Size, Symbol, fresh, number, of
+from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.table import entry
 from shapescript.compiler.syntax import tree
 
@@ -70,7 +71,11 @@ class PositionReader:
 
     def _evaluated(self, node: tree.Expression) -> Position:
         before = len(self.body.builder.ops)
-        typed = self.body.convert(self.body.evaluate(node), types.INT, node.span, lambda: self.what)
+        typed = self.body.evaluate(node)
+        if isinstance(typed.type, types.Tensor) and typed.type.axes and typed.type.element is Element.I64:
+            help = "`gather(x, index, over=n)` takes several places, `pick` one of each row"
+            self.body.report.fail("E0301", f"{self.what}: int is wanted, found {typed.type}", node.span, help=help)
+        typed = self.body.convert(typed, types.INT, node.span, lambda: self.what)
         if isinstance(typed.constant, int):
             return Position(number(typed.constant), typed.value)
         found = Position(of(self._symbol(typed.value, node.span.text)), typed.value)

@@ -117,10 +117,12 @@ def must_fit(site: Site, windows: Sequence[Window]) -> None:
     for window in windows:
         room = window.room.constant()
         if room is not None and room < 0:
+            held = window.axis.size + TWO * window.padding
+            number_held = held.constant()
             site.fail(
                 "E0503",
                 f"`{site.name}`: a window of {window.extent} places doesn't fit into axis {window.axis}, which has "
-                f"{window.axis.size + TWO * window.padding}, padding included",
+                f"{held if number_held is None else number_held}, padding included",
             )
 
 

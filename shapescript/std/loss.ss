@@ -1,5 +1,5 @@
-# Losses beside `cross_entropy` and `nll`, which are built in. Each is the mean over all elements, `NAME_each` holds the elements' own. With a
-# mask it is the mean of those where that is true, and 0 where it is nowhere; what stands at the others reaches neither value nor gradient.
+# Losses beside `cross_entropy` and `nll`, which are built in. Each is the mean over all elements, `NAME_each` holds the elements' own. With
+# a mask it is the mean of those where that is true, 0 where it is nowhere; what stands at the others reaches neither value nor gradient.
 
 fn mse[F: float](prediction: F[..s], target: F[..s]) -> F[]:
     return mean(mse_each(prediction, target), over=s)
@@ -43,7 +43,8 @@ fn smooth_l1_each[F: float](prediction: F[..s], target: F[..s], beta: float = 1.
         return l1_each(prediction, target)
     return huber_each(prediction, target, beta) / beta
 
-# Of logits, and how likely the truth is: 0, 1 or between. What is true counts `positive` times, one number or one for each of the last axis.
+# Of logits, and how likely the truth is: 0, 1 or between. What is true counts `positive` times: one number, or one for each place of the
+# last axis.
 fn binary_cross_entropy[F: float](logits: F[..s], target: F[..s], positive: float = 1.0) -> F[]:
     return mean(binary_cross_entropy_each(logits, target, positive), over=s)
 
@@ -94,13 +95,19 @@ fn kept[F: float](x: F[..s], mask: bool[..s]) -> F[..s]:
 # ---- Sequences
 
 # Graves and others, "Connectionist temporal classification" (2006): how unlikely it is that a row of n distributions, given as logarithms,
-# says the target when repetitions and then blanks are left out. Each row has its own number of inputs and of labels; what stands behind them
-# counts nothing. A target that its inputs are too few for is infinitely unlikely, or with `zero_infinity` 0; its gradient is 0 either way.
-fn ctc[F: float](log_probability: F[..s n c], target: int[..s k], input_length: int[..s], target_length: int[..s], blank: int = 0, zero_infinity: bool = false) -> F[]:
+# says the target when repetitions and then blanks are left out. Each row has its own number of inputs and of labels; what stands behind
+# them counts nothing. A target that no alignment says is infinitely unlikely, or 0 with `zero_infinity`; its gradient is 0 either way.
+fn ctc[F: float](
+    log_probability: F[..s n c], target: int[..s k], input_length: int[..s], target_length: int[..s],
+    blank: int = 0, zero_infinity: bool = false
+) -> F[]:
     losses = ctc_each(log_probability, target, input_length, target_length, blank, zero_infinity)
     return mean(losses / F(maximum(target_length, 1)), over=s)
 
-fn ctc_each[F: float](log_probability: F[..s n c], target: int[..s k], input_length: int[..s], target_length: int[..s], blank: int = 0, zero_infinity: bool = false) -> F[..s]:
+fn ctc_each[F: float](
+    log_probability: F[..s n c], target: int[..s k], input_length: int[..s], target_length: int[..s],
+    blank: int = 0, zero_infinity: bool = false
+) -> F[..s]:
     never = log(0.0)
     inputs = gather(arange[n+1], input_length, over=n+1)
     label = where(repeat(arange[k]: k -> ..s k) < repeat(target_length: ..s -> ..s k), target, blank)

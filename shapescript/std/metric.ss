@@ -1,5 +1,5 @@
-# What is measured beside the loss, as sums and counts: over batches of unequal size both are added, and divided at the end. With a mask only
-# the rows where it is true are looked at.
+# What is measured beside the loss, as sums and counts: over batches of unequal size both are added, and divided at the end. With a mask
+# only the rows where it is true are looked at.
 
 # How many rows have their largest logit, the first of equals, at the label; and how many rows there are.
 fn hits[F: float](logits: F[..s c], label: int[..s]) -> (int, int):

@@ -353,6 +353,7 @@ MISUSES: tuple[tuple[str, str, str, str], ...] = (
     ("load", '{}("a", m=Row)', "E0301", "`m`: Row can't be loaded as a type; give the"),
     ("print", "{}(m)", "E0301", "`{}` prints numbers, strings and tensors,"),
     ("print", "{}(rows)", "E0301", "`{}` prints numbers, strings and tensors,"),
+    ("windows", "{}(z, over=D, size=5)", "E0503", "`{}`: a window of 5 places doesn't fit into axis D, which has 4"),
     ("float", "{}(m)", "E0301", "`{}` converts numbers, found Net"),
     ("stop_gradient", "{}(rows)", "E0301", "`{}` takes a tensor, found"),
 )

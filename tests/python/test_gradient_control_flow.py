@@ -630,7 +630,7 @@ def slot_bytes(function: Function, sizes: dict[str, int]) -> int:
 
 def test_computing_again_saves_memory() -> None:
     """A deep chain keeps what lies between its layers, and of one layer what lies inside."""
-    layers = "".join(f"    h{i + 1} = AGAIN(layer(h{i}, w, v))\n" for i in range(6))
+    layers = "".join(f"    h{i + 1} = AGAIN(layer(h{i}, w, v))\n" for i in range(8))
     chain = f"""
 dim H = 8
 dim K = 64

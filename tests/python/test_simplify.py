@@ -9,6 +9,7 @@ import pytest
 import random_tensor_programs as programs
 from evaluating import SPAN, RecordingHost, function_of, linear, tensor
 
+from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.ir.nodes import Block, Function, Value, walk
 from shapescript.compiler.ir.sizes import fresh, number, of
 from shapescript.compiler.ir.types import (
@@ -29,6 +30,7 @@ from shapescript.compiler.ir.types import (
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.table import infer
+from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.reference.engine import Evaluator
 
@@ -399,3 +401,24 @@ def test_dead_code_keeps_effects() -> None:
         return x
 
     assert names(simplified([SINK, tensor(4), FLOAT], build)) == ["write"]
+
+
+UNLIKE_OPERANDS = """
+dim D = 4
+dim H = 3
+
+model Net:
+    weight: f64[D H] = zeros
+    bias: [H] = zeros
+
+fn f(x: [b H], m: Net) -> ([b H], [D H], f64[H]):
+    return where(arange[H] % 3 == 1, x, m.bias), f32(m.weight), f64(arange[H])
+"""
+
+
+def test_operations_on_models_and_of_nothing() -> None:
+    """A conversion of a model's part, and a fused pass over what a pass without operands made: no rule takes them for its own."""
+    checked = check_source(UNLIKE_OPERANDS)
+    (signature,) = checked.functions["f"]
+    assert checked.module is not None
+    verify_function(compile_entry(checked.module, signature.key, {}), infer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from comparisons.comparison import Comparison, Within
+from comparisons.comparison import Comparison, Within, number
 
 PARTS = """
 dim D = 5
@@ -51,7 +51,35 @@ def vectors(x: torch.Tensor, m: dict[str, torch.Tensor]) -> torch.Tensor:
     return y + mixed["bias"] * product.float() / 100
 
 
+MOVED = """
+dim D = 4
+dim H = 3
+model Net:
+    weight: [D H] = normal(0, 1)
+fn f(m: Net, g: Net, rate: float) -> T[D H]:
+    mut moved = m
+    mut opt = Sgd(moved)
+    update(mut moved, mut opt, g, lr=rate)
+    return moved.weight
+"""
+
+
+def moved(m: dict[str, torch.Tensor], g: dict[str, torch.Tensor], rate: float) -> torch.Tensor:
+    return m["weight"] - rate * g["weight"]
+
+
 ENTRIES = (
+    Comparison(
+        "a step at a computed rate",
+        ("check_range",),
+        MOVED,
+        moved,
+        Within(2, "a product and a difference"),
+        inputs={"rate": number(0.3)},
+        wrt=(),
+        elements=("f32",),
+        extremes=(),
+    ),
     Comparison(
         "parts of a model",
         ("leaf", "submodel", "pack", "call", "for_list"),

@@ -62,6 +62,11 @@ class Compared:
         for sizes in ((37, 19, 5), (5, 33, 2)):
             yield {name: min(sizes[min(place, 2)], self.comparison.largest) for place, name in enumerate(names)}
 
+    def empty_cases(self) -> Iterator[Sizes]:
+        """Each axis variable that PyTorch isn't given without places, without places."""
+        for name in self.comparison.nonempty:
+            yield {**dict.fromkeys(self.f.variables, 2), name: 0}
+
     def arguments(self, sizes: Sizes, seed: str = "numbers") -> list[Any]:
         rng = self._generator(seed)
         return [self._argument(parameter, sizes, rng) for parameter in self.f.parameters]
@@ -113,6 +118,17 @@ class Compared:
         for name, one, two in zip(("value", *self.wrt), found, other, strict=True):
             assert _bytes(one) == _bytes(two), f"{name}: native code and the reference differ in {_differences(one, two)}"
         return Outcome(found[0], dict(zip(self.wrt, found[1:], strict=True)))
+
+    def same_outcome(self, arguments: Sequence[Any]) -> None:
+        """The results' bytes, or the error, of `f` itself."""
+        native, reference = (self._outcome(program, arguments) for program in (self.native, self.reference))
+        assert native == reference
+
+    def _outcome(self, program: Any, arguments: Sequence[Any]) -> Any:
+        try:
+            return _bytes(program.f(*[_for_program(program, argument) for argument in arguments]))
+        except shapescript.ShapeScriptError as error:
+            return error.code, error.message
 
     def _results(self, program: Any, arguments: Sequence[Any], weights: Sequence[Any]) -> list[Any]:
         given = [_for_program(program, argument) for argument in arguments]

@@ -64,7 +64,6 @@ ENTRIES = (
         "fn f(x: T[b i h w], k: T[o i 1 1]) -> T[b o h w]:\n    return convolve(x, k, over=(h, w))\n",
         lambda x, k: torch.einsum("bihw,oi->bohw", x, k[:, :, 0, 0]),
         ORDER,
-        nonempty=(),
         largest=11,
     ),
     Comparison(
