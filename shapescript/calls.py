@@ -11,7 +11,7 @@ from typing import Any
 from shapescript.axes import Sizes
 from shapescript.binding import Bound, Overload
 from shapescript.compiler.check import types as check
-from shapescript.compiler.check.program import Signature, SignatureParameter
+from shapescript.compiler.check.program import Generics, Signature, SignatureParameter
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.engines import EngineName, Run, compiled
@@ -27,8 +27,8 @@ _OTHER_KIND = ("R1004", "R1005")  # codes that say that a call means another ove
 class Instances:
     """What has been compiled of a module: one instance for each function and choice of dims. Safe to share between threads."""
 
-    def __init__(self, module: Module, engine: EngineName) -> None:
-        self.module, self.engine = module, engine
+    def __init__(self, module: Module, engine: EngineName, generics: Generics) -> None:
+        self.module, self.engine, self.generics = module, engine, generics
         self._made: dict[tuple[str, tuple[int, ...]], Run] = {}
         self._lock = threading.Lock()
 
@@ -41,6 +41,7 @@ class Instances:
             with self._lock:
                 run = self._made.get(key)
                 if run is None:
+                    self.generics.complete(overload.signature.key)
                     values = sizes.as_dims()
                     run = compiled(self.engine, self.module, overload.signature.key, {symbol: values[symbol] for symbol in dims})
                     self._made[key] = run

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Union
 
-from shapescript.compiler.check.program import ModelDeclaration
+from shapescript.compiler.check.element_parameters import BY_NAME
+from shapescript.compiler.check.program import ElementParameter, ModelDeclaration, ModelParameter
 from shapescript.compiler.check.types import Record
 from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, Symbol, dim, of
-from shapescript.compiler.ir.types import ModelType, replace_models, substitute_model
+from shapescript.compiler.ir.types import Element, ModelType, replace_models, substitute_model
 from shapescript.layouts import Layouts
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, did_you_mean
@@ -17,17 +18,20 @@ from shapescript.runtime.model import Model, initialise
 from shapescript.runtime.record import Batch
 from shapescript.signatures import bracketed
 
+Given = Union[int, Element, "ModelFactory"]
+
 
 class ModelFactory:
     """A model of a program: calling it makes one at its start. One with parameters takes them in brackets, in order, or by name:
     `program.Block[48](seed=1)`, `program.Block(seed=1, D=48)`, `program.Conv[1, 16, 3](seed=1, Padding=1)`,
-    `program.Pair[program.Mlp](seed=1)`. Parameters that aren't given have their defaults."""
+    `program.Pair[program.Mlp](seed=1)`, `program.Linear[4, 3](seed=1, F="f64")`. Parameters that aren't given have their defaults."""
 
-    def __init__(self, declaration: ModelDeclaration, layouts: Layouts, given: Mapping[str, int | ModelFactory] | None = None) -> None:
+    def __init__(self, declaration: ModelDeclaration, layouts: Layouts, given: Mapping[str, Given] | None = None) -> None:
         self._declaration, self._layouts, self._given = declaration, layouts, given
 
     def __getitem__(self, arguments: Any) -> ModelFactory:
-        """Raises ArgumentError R1005 for another number of parameters, R1004 or R1006 for what is no size or no model."""
+        """Raises ArgumentError R1005 for another number of parameters, R1004 or R1006 for what is no size, no model or no
+        type of elements."""
         values = arguments if isinstance(arguments, tuple) else (arguments,)
         names = [parameter.name for parameter in self._declaration.parameters]
         if self._given is not None or len(values) > len(names):
@@ -39,23 +43,26 @@ class ModelFactory:
         """The model with these parameters too; all without a default must be there."""
         name, parameters = self._declaration.name, self._declaration.parameters
         known = {parameter.name: parameter for parameter in parameters}
-        found: dict[str, int | ModelFactory] = dict(self._given or {})
+        found: dict[str, Given] = dict(self._given or {})
         for key, value in values.items():
             if key not in known:
                 raise ArgumentError("R1005", f"{name} has no parameter {key!r}{did_you_mean(key, known)}; it is {self}")
             if key in found:
                 raise ArgumentError("R1005", f"{name}: {key} is given twice")
             found[key] = self._checked(known[key], value)
-        optional = {symbol.name for symbol in self._declaration.defaults}
-        missing = [key for key in known if key not in found and key not in optional]
+        missing = [key for key in known if key not in found and key not in self._declaration.optional]
         if missing:
             raise ArgumentError("R1005", f"{name}: nothing is given for {', '.join(missing)}; it is {self}")
         return ModelFactory(self._declaration, self._layouts, found)
 
-    def _checked(self, parameter: Symbol | ModelType, value: object) -> int | ModelFactory:
+    def _checked(self, parameter: ModelParameter, value: object) -> Given:
         name = f"{self._declaration.name}: {parameter.name}"
         if isinstance(parameter, Symbol):
             return checked_int(name, value, 0, LARGEST)
+        if isinstance(parameter, ElementParameter):
+            if not isinstance(value, str) or value not in BY_NAME:
+                raise ArgumentError("R1004", f"{name}: expected one of {', '.join(map(repr, BY_NAME))}, got {value!r}")
+            return BY_NAME[value]
         if not isinstance(value, ModelFactory):
             raise ArgumentError("R1004", f"{name}: expected a model of the program, got {type(value).__name__}")
         value.type()
@@ -63,14 +70,19 @@ class ModelFactory:
 
     def type(self) -> ModelType:
         """The model's type. Raises ArgumentError R1005 where parameters are missing, R1003 for a size that is no whole number."""
-        if self._given is None and len(self._declaration.parameters) > len(self._declaration.defaults):
+        if self._given is None and len(self._declaration.parameters) > len(self._declaration.optional):
             raise ArgumentError("R1005", f"{self}: its parameters are needed: program.{self}(seed=…)")
         given, sizes, models = self._given or {}, dict[Symbol, Size](), dict[ModelType, ModelType]()
+        elements: dict[str, Element] = {}
         try:
             for parameter in self._declaration.parameters:
                 value = given.get(parameter.name)
                 if isinstance(value, ModelFactory) and isinstance(parameter, ModelType):
                     models[parameter] = value.type()
+                elif isinstance(parameter, ElementParameter):
+                    element = value or parameter.default
+                    assert isinstance(element, Element)
+                    elements[parameter.name] = element
                 elif isinstance(parameter, Symbol):
                     default = self._declaration.defaults.get(parameter)
                     size = default.substitute(sizes).constant() if value is None and default is not None else value
@@ -78,7 +90,7 @@ class ModelFactory:
                     if size < 0:
                         raise ArgumentError("R1003", f"{self}: {parameter.name} would be {size} by its default {default}")
                     sizes[parameter] = of(dim(parameter.name, size))
-            return replace_models(substitute_model(self._declaration.type, sizes), models)
+            return replace_models(substitute_model(self._declaration.made_of(elements), sizes), models)
         except (InexactDivision, ZeroDivisionError) as error:
             raise ArgumentError("R1003", f"{self}: a size is no whole number: {error}") from None
 
@@ -99,8 +111,9 @@ class ModelFactory:
         if self._given is None:
             return self._declaration.name + (bracketed(parameters, self._declaration.defaults) if parameters else "")
         in_order = [name for name, one in zip(self._given, parameters, strict=False) if name == one.name]
-        shown = [str(self._given[name]) for name in in_order]
-        shown += [f"{name}={value}" for name, value in self._given.items() if name not in in_order]
+        texts = {name: value.value if isinstance(value, Element) else str(value) for name, value in self._given.items()}
+        shown = [texts[name] for name in in_order]
+        shown += [f"{name}={text}" for name, text in texts.items() if name not in in_order]
         return f"{self._declaration.name}[{', '.join(shown)}]"
 
 

@@ -88,7 +88,8 @@ class GenericSignatures:
         raise ArgumentError("R1004", f"{name}: this is not the program's model {declared.name}")
 
     def _made_for_models(self, declared: ModelDeclaration) -> Iterator[ModelType]:
-        """The declaration with each choice of the program's models for its type parameters; dims stay open."""
-        plain = [one.type for one in self._program.models.values() if not one.parameters]
-        for chosen in itertools.product(plain, repeat=len(declared.models)):
-            yield replace_models(declared.type, dict(zip(declared.models, chosen, strict=True)))
+        """The declaration with each choice of elements, and of the program's models for its type parameters; dims stay open."""
+        plain = [made for one in self._program.models.values() if not (one.dims or one.models) for made in one.variants()]
+        for kind in declared.variants():
+            for chosen in itertools.product(plain, repeat=len(declared.models)):
+                yield replace_models(kind, dict(zip(declared.models, chosen, strict=True)))

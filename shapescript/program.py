@@ -33,7 +33,7 @@ class Program:
             raise CompileError(checked.diagnostics)
         layouts = Layouts()
         host = ProgramHost(layouts, path.absolute().parent, watcher)
-        instances = Instances(checked.module, engine)
+        instances = Instances(checked.module, engine, checked.generics)
         shared = (instances, layouts, host, GenericSignatures(checked, layouts))
         names = vars(self)
         names.update(_path=path, _engine=engine, _checked=checked, _host=host, _instances=instances, diagnostics=checked.diagnostics)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shapescript.compiler.check.program import Signature
+from shapescript.compiler.check.program import ElementParameter, ModelParameter, Signature
 from shapescript.compiler.check.types import NOTHING
 from shapescript.compiler.ir.sizes import Size, Symbol
-from shapescript.compiler.ir.types import ModelType
 
 
 def signature_text(signature: Signature) -> str:
@@ -21,10 +20,17 @@ def signature_text(signature: Signature) -> str:
     return f"{signature.name}{dims}({', '.join(parameters)}){result}"
 
 
-def bracketed(parameters: Sequence[Symbol | ModelType], defaults: Mapping[Symbol, Size]) -> str:
-    """A declaration's parameters as it writes them: `[I, O, Stride = 1]`."""
-    written = (f"{one.name} = {defaults[one]}" if isinstance(one, Symbol) and one in defaults else one.name for one in parameters)
-    return f"[{', '.join(written)}]"
+def bracketed(parameters: Sequence[ModelParameter], defaults: Mapping[Symbol, Size]) -> str:
+    """A declaration's parameters as it writes them: `[I, O, Stride = 1, F: float = f32]`."""
+    return f"[{', '.join(_parameter(one, defaults) for one in parameters)}]"
+
+
+def _parameter(parameter: ModelParameter, defaults: Mapping[Symbol, Size]) -> str:
+    if isinstance(parameter, ElementParameter):
+        return f"{parameter.name}: float" + (f" = {parameter.default.value}" if parameter.default else "")
+    if isinstance(parameter, Symbol) and parameter in defaults:
+        return f"{parameter.name} = {defaults[parameter]}"
+    return parameter.name
 
 
 def literal(value: float | int | bool | str) -> str:

@@ -49,7 +49,7 @@ def fits(parameter: Type, argument: Type) -> bool:
 
 
 def _same_declaration(left: ModelType, right: ModelType) -> bool:
-    same = (left.name, left.module) == (right.name, right.module) and len(left.models) == len(right.models)
+    same = (left.name, left.module, left.elements) == (right.name, right.module, right.elements) and len(left.models) == len(right.models)
     return same and all(_same_declaration(one, other) for one, other in zip(left.models, right.models, strict=True))
 
 

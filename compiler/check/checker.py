@@ -57,15 +57,21 @@ def _program(path: str, main: ModuleScope | None, modules: Modules, dims: Mappin
 
 
 class CheckedFunctions:
-    """The bodies of all functions, and of the instances of generic ones as they are called for."""
+    """The bodies of all functions, and of the instances of generic ones as they are called for.
+
+    An imported function for several types of elements is checked for the first, f32, and for another where something calls it.
+    """
 
     def __init__(self, report: Report, instances: Instances, infos: list[FunctionInfo], main: ModuleScope | None) -> None:
         self.report, self.instances, self._main = report, instances, main
         self.functions: dict[str, Function] = {}
         self._infos = {info.signature.key: info for info in infos}
         self._calls: dict[str, list[tuple[str, Span]]] = {}
+        self._wanted: list[str] = []
         for info in infos:
-            self._check(info)
+            if info.choice == 0 or info.scope is main:
+                self._check(info)
+        self._check_wanted()
         check_recursion(self._infos, self._calls, report, "E0309")
         if not report.has_errors:
             self._check_instances()
@@ -73,14 +79,23 @@ class CheckedFunctions:
     def _check(self, info: FunctionInfo) -> None:
         function, called = check_function(info, self.instances, self.report)
         self._calls[info.signature.key] = called
+        self._wanted += (key for key, _ in called)
         if function is not None and not info.signature.types:
             self.functions[info.signature.key] = function
+
+    def _check_wanted(self) -> None:
+        """What calls want and isn't checked yet."""
+        while self._wanted:
+            key = self._wanted.pop()
+            if key in self._infos and key not in self._calls:
+                self._check(self._infos[key])
 
     def _check_instances(self) -> None:
         while self.instances.waiting:
             info = self.instances.waiting.pop()
             self._infos[info.signature.key] = info
             self._check(info)
+            self._check_wanted()
         check_recursion(self._infos, self._calls, self.report, "E2314")
 
     def instantiate(self, signature: Signature, given: Mapping[TypeParameter, TypeParameter]) -> Signature:
@@ -93,10 +108,21 @@ class CheckedFunctions:
             self._check_instances()
         except Reported:
             pass
+        self._raise_errors()
+        return made.signature
+
+    def complete(self, key: str) -> None:
+        """See program.Generics."""
+        if key in self._infos and key not in self._calls:
+            self._wanted.append(key)
+            self._check_wanted()
+            self._check_instances()
+            self._raise_errors()
+
+    def _raise_errors(self) -> None:
         if self.report.has_errors:
             found, self.report = self.report, Report()
             raise CompileError(diagnostic for diagnostic in found.diagnostics if diagnostic.is_error)
-        return made.signature
 
 
 def _bind_import(importer: ModuleScope, target: ModuleScope, name: tree.Identifier, report: Report) -> None:

@@ -9,11 +9,11 @@ from functools import partial
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext
 from shapescript.compiler.check.constants import ConstantEvaluator
-from shapescript.compiler.check.element_parameters import KIND, Elements, element_choices
+from shapescript.compiler.check.element_parameters import KIND, element_choices, element_parameters
 from shapescript.compiler.check.groups import GroupReader
 from shapescript.compiler.check.members import MemberReader
 from shapescript.compiler.check.modules import declare
-from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature, SignatureParameter
+from shapescript.compiler.check.program import DefaultValue, Elements, ModelDeclaration, ModelParameter, Signature, SignatureParameter
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import (
     BrokenEntity,
@@ -30,6 +30,7 @@ from shapescript.compiler.check.type_names import MOST_NESTED_MODELS, TypeReader
 from shapescript.compiler.diagnostics.model import Label
 from shapescript.compiler.ir import types as ir
 from shapescript.compiler.ir.sizes import LARGEST, Size, Symbol, dim, fresh, of
+from shapescript.compiler.ir.types import Element
 from shapescript.compiler.syntax import tree
 
 NAMED = tree.DimDeclaration | tree.ConstDeclaration | tree.ModelDeclaration
@@ -169,33 +170,48 @@ class Declarations:
 
     def _model(self, declaration: tree.ModelDeclaration) -> ModelDeclaration:
         context = AxisContext(self.scope, self.report)
-        dims, defaults = self._dim_parameters(declaration.generics, context)
+        elements = element_parameters(declaration.generics, self.report)
+        usual = {parameter.name: parameter.default or Element.F32 for parameter in elements}
+        dims, defaults = self._dim_parameters(declaration.generics, context, usual, is_model=True)
         models = tuple(kind.model for kind in type_parameters(context) if isinstance(kind, types.Model))
-        if len(models) != len(context.types):
+        if any(isinstance(kind, types.Record) for kind in context.types.values()):
             self.report.fail("E2305", "a model is made for dims and models, not for data", declaration.generics[0].span)
-        reader = TypeReader(context, self.report, self)
-        members: dict[str, ir.Member] = {}
-        for member in declaration.members:
-            if member.name.text in members:
-                self.report.fail("E0202", f"the model has two members `{member.name}`", member.name.span)
-            members[member.name.text] = MemberReader(self.scope, self.report, reader, context).read(member)
         arguments = tuple(of(symbol) for symbol in dims)
-        kind = ir.ModelType(declaration.name.text, self.scope.name, arguments, tuple(members.values()), models=models)
+        kind = ir.ModelType(declaration.name.text, self.scope.name, arguments, self._members(declaration, context), models=models)
         check_extent(kind, declaration.name.span, self.report)
         if declaration.treatments:
             groups = GroupReader(self.scope, self.report, kind)
             kind = replace(kind, groups=tuple(groups.read(treatment) for treatment in declaration.treatments))
-        named: dict[str, Symbol | ir.ModelType] = {symbol.name: symbol for symbol in dims}
-        named.update((model.name, model) for model in models)
+        named: dict[str, ModelParameter] = {symbol.name: symbol for symbol in dims}
+        named.update((one.name, one) for one in (*models, *elements))
         parameters = tuple(named[generic.name.text] for generic in declaration.generics)
+
+        def with_elements(chosen: Elements) -> ir.ModelType:
+            """The members are read anew, the other parameters being the same."""
+            own = {**context.types, **{name: types.Tensor(element) for name, element in chosen.items()}}
+            members = self._members(declaration, replace(context, types=own))
+            special = tuple((one.name, chosen[one.name]) for one in elements if chosen[one.name] is not one.default)
+            return replace(kind, members=members, elements=special)
+
+        if elements:
+            return ModelDeclaration(declaration.name.text, with_elements(usual), parameters, declaration.name.span, defaults, with_elements)
         return ModelDeclaration(declaration.name.text, kind, parameters, declaration.name.span, defaults)
 
+    def _members(self, declaration: tree.ModelDeclaration, context: AxisContext) -> tuple[ir.Member, ...]:
+        reader = MemberReader(self.scope, self.report, TypeReader(context, self.report, self), context)
+        members: dict[str, ir.Member] = {}
+        for member in declaration.members:
+            if member.name.text in members:
+                self.report.fail("E0202", f"the model has two members `{member.name}`", member.name.span)
+            members[member.name.text] = reader.read(member)
+        return tuple(members.values())
+
     def _dim_parameters(
-        self, generics: tuple[tree.Generic, ...], context: AxisContext, elements: Elements | None = None
+        self, generics: tuple[tree.Generic, ...], context: AxisContext, elements: Elements, is_model: bool = False
     ) -> tuple[tuple[Symbol, ...], Mapping[Symbol, Size]]:
         """Enters dim parameters into the context's names, type parameters into its types. Gives the dims, and their defaults.
 
-        `elements` are what a function's element parameters stand for; a model has none.
+        `elements` are what element parameters stand for. Of a model they may have defaults (see element_parameters).
         """
         dims: list[Symbol] = []
         defaults: dict[Symbol, Size] = {}
@@ -206,9 +222,10 @@ class Declarations:
             if name in context.names or name in context.types:
                 self.report.fail("E0202", f"`{name}` is declared twice", generic.span)
             if generic.kind is not None:
-                if generic.default is not None:
-                    self.report.fail("E2302", "a dim parameter may have a default, a type parameter has none", generic.default.span)
-                element = (elements or {}).get(name)
+                if generic.default is not None and not (is_model and generic.kind.text == KIND):
+                    text = "a dim parameter may have a default, and a model's `F: float`; another type parameter has none"
+                    self.report.fail("E2302", text, generic.default.span)
+                element = elements.get(name)
                 context.types[name] = types.Tensor(element) if element else self._type_parameter(name, generic.kind)
                 continue
             symbol = fresh(name)
@@ -225,8 +242,6 @@ class Declarations:
                 return types.Model(ir.ModelType(name, origin, (), (), is_parameter=True))
             case "data":
                 return types.Record(name, origin, (), is_parameter=True)
-        if kind.text == KIND:
-            self.report.fail("E2302", "functions are made for types of elements, models are not", kind.span)
         known = ("model", "data", KIND)
         text = f"a type parameter is a `model`, `data` or `{KIND}`, not `{kind}`"
         self.report.fail("E2302", text, kind.span, help=did_you_mean(kind.text, known))
@@ -243,7 +258,8 @@ class Declarations:
             try:
                 for choice, elements in enumerate(element_choices(declaration.generics)):
                     key = f"{number}.{choice}" if elements else str(number)
-                    by_name.setdefault(name, []).append(self._function(declaration, key, elements))
+                    found = replace(self._function(declaration, key, elements), choice=choice)
+                    by_name.setdefault(name, []).append(found)
             except Reported:
                 broken.setdefault(name, declaration.name)
         for name, place in first.items():

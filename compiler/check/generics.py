@@ -118,7 +118,8 @@ def _is_made_of(model: ModelType, parameters: Sequence[TypeParameter]) -> bool:
 def _matches(wanted: ModelType, found: ModelType, parameters: Sequence[TypeParameter]) -> bool:
     if wanted in parameters:
         return True
-    same = (wanted.name, wanted.module, len(wanted.models)) == (found.name, found.module, len(found.models))
+    same = (wanted.name, wanted.module, wanted.elements) == (found.name, found.module, found.elements)
+    same = same and len(wanted.models) == len(found.models)
     return same and all(_matches(one, other, parameters) for one, other in zip(wanted.models, found.models, strict=True))
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Protocol
 
 from shapescript.compiler.check.types import Record, Tensor, Type
 from shapescript.compiler.diagnostics.model import Diagnostic, Span
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ir.sizes import Size, Symbol
-from shapescript.compiler.ir.types import ModelType
+from shapescript.compiler.ir.types import Element, ModelType
 
 DefaultValue = int | float | bool | str
 
@@ -23,6 +24,9 @@ class Generics(Protocol):
 
     def instantiate(self, signature: Signature, given: Mapping[TypeParameter, TypeParameter]) -> Signature:
         """The instance with these types, its IR and that of what it calls added to the program's module. Raises CompileError."""
+
+    def complete(self, key: str) -> None:
+        """Adds the IR of an imported function for further types of elements, and of what it calls. Raises CompileError."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,60 @@ class Program:
     imports: Mapping[str, Mapping[str, tuple[Signature, ...]]]
 
 
+FLOATS = (Element.F32, Element.F64, Element.BF16)
+Elements = Mapping[str, Element]
+
+
+@dataclass(frozen=True)
+class ElementParameter:
+    """`F: float = f32` of a model."""
+
+    name: str
+    default: Element | None = None
+
+
+ModelParameter = Symbol | ModelType | ElementParameter
+
+
 @dataclass(frozen=True)
 class ModelDeclaration:
-    """A model. With parameters, dims and models in the order of their declaration, `type` holds them as arguments.
+    """A model. With parameters, dims and models in the order of their declaration, `type` holds them as arguments; its elements are the
+    defaults, f32 where there is none.
 
-    `defaults` are sizes made of the dims before.
+    `defaults` are sizes made of the dims before; `with_elements` gives the type for others.
     """
 
     name: str
     type: ModelType
-    parameters: tuple[Symbol | ModelType, ...]
+    parameters: tuple[ModelParameter, ...]
     span: Span
     defaults: Mapping[Symbol, Size] = field(default_factory=dict)
+    with_elements: Callable[[Elements], ModelType] | None = None
+    _made: dict[tuple[Element, ...], ModelType] = field(default_factory=dict)
+
+    def made_of(self, elements: Elements) -> ModelType:
+        """The type with these elements for all its element parameters; dims and models are open, as in `type`."""
+        if self.with_elements is None:
+            return self.type
+        key = tuple(elements[parameter.name] for parameter in self.elements)
+        if key not in self._made:
+            self._made[key] = self.with_elements(elements)
+        return self._made[key]
+
+    def variants(self) -> Iterator[ModelType]:
+        """The types with each choice of elements."""
+        names = [parameter.name for parameter in self.elements]
+        for chosen in product(FLOATS, repeat=len(names)):
+            yield self.made_of(dict(zip(names, chosen, strict=True)))
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The parameters that have a default."""
+        return frozenset(symbol.name for symbol in self.defaults) | {one.name for one in self.elements if one.default is not None}
+
+    @property
+    def elements(self) -> tuple[ElementParameter, ...]:
+        return tuple(parameter for parameter in self.parameters if isinstance(parameter, ElementParameter))
 
     @property
     def dims(self) -> tuple[Symbol, ...]:

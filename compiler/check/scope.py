@@ -42,7 +42,7 @@ class FunctionInfo:
     """One function: its signature, its tree, the module it stands in, and the axes that its signature names.
 
     For a generic function `types` says what its type parameters stand for, and `required` what its requirements do: themselves while it is
-    checked by itself, what a call gave in an instance.
+    checked by itself, what a call gave in an instance. `choice` numbers the choices of its element parameters.
     """
 
     signature: Signature
@@ -51,6 +51,7 @@ class FunctionInfo:
     axes: dict[str, Axis]
     types: dict[str, Type] = field(default_factory=dict)
     required: tuple[FunctionInfo, ...] = ()
+    choice: int = 0
 
 
 @dataclass(frozen=True)

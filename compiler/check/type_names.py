@@ -8,6 +8,8 @@ from typing import NoReturn, Protocol
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext, axis_variables
 from shapescript.compiler.check.brackets import Bracketed
+from shapescript.compiler.check.element_parameters import element_named
+from shapescript.compiler.check.program import ElementParameter
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, DimEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
 from shapescript.compiler.diagnostics.model import Label, Span
@@ -149,22 +151,24 @@ class TypeReader:
         return kind
 
     def model_type(self, entity: ModelEntity, items: tuple[tree.Item, ...] | None, span: Span) -> ir.ModelType:
-        """The declared model with its dim and type parameters filled in."""
+        """The declared model with its parameters filled in."""
         declaration = entity.declaration
         names = [parameter.name for parameter in declaration.parameters]
-        optional = frozenset(symbol.name for symbol in declaration.defaults)
-        given = Bracketed(f"the model `{declaration.name}`", names, optional, declaration.span).given(items, span, self.report)
+        given = Bracketed(f"the model `{declaration.name}`", names, declaration.optional, declaration.span).given(items, span, self.report)
         sizes: dict[Symbol, Size] = {}
         models: dict[ir.ModelType, ir.ModelType] = {}
+        elements: dict[str, Element] = {}
         try:
             for parameter in declaration.parameters:
-                if isinstance(parameter, ir.ModelType):
+                if isinstance(parameter, ElementParameter):
+                    elements[parameter.name] = self._element(parameter, given.get(parameter.name), declaration.name)
+                elif isinstance(parameter, ir.ModelType):
                     models[parameter] = self._type_argument(given[parameter.name], declaration.name)
                 elif parameter.name in given:
                     sizes[parameter] = self.size_argument(given[parameter.name])
                 else:
                     sizes[parameter] = default_size(declaration.defaults[parameter], parameter, sizes, span, self.report)
-            model = ir.replace_models(ir.substitute_model(declaration.type, sizes), models)
+            model = ir.replace_models(ir.substitute_model(declaration.made_of(elements), sizes), models)
         except (InexactDivision, ZeroDivisionError) as error:
             reason = str(error) if isinstance(error, InexactDivision) else "a size is divided by 0"
             label = [Label(declaration.span, "declared here")]
@@ -198,6 +202,12 @@ class TypeReader:
             name = symbol.name.title()
             self.report.fail("E0502", text, node.span, help=f"declare a dim parameter after the function's name: `[{name}]`")
         return size
+
+    def _element(self, parameter: ElementParameter, given: tree.Axis | None, model: str) -> Element:
+        if given is not None:
+            return element_named(given, self.context.types, f"`{parameter.name}` of the model `{model}`", self.report)
+        assert parameter.default is not None
+        return parameter.default
 
     def _type_argument(self, node: tree.Axis, name: str) -> ir.ModelType:
         if isinstance(node, tree.AxisName | tree.Applied):

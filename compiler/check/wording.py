@@ -20,9 +20,19 @@ def wanted_and_found(wanted: Type, found: Type) -> str:
 
 def mismatch(wanted: Type, found: Type) -> str:
     """The code for a type that doesn't fit."""
+    if _differ_in_elements(wanted, found):
+        return "E0310"
     if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
         return "E0301"
     return "E0310" if wanted.element is not found.element else "E0405"
+
+
+def _differ_in_elements(wanted: Type, found: Type) -> bool:
+    """Whether two types of one model differ in what it is made of."""
+    match wanted, found:
+        case (types.Model(one), types.Model(two)) | (types.Optimiser(_, one), types.Optimiser(_, two)):
+            return (one.name, one.module) == (two.name, two.module) and one.elements != two.elements
+    return False
 
 
 def _apart(wanted: Type, found: Type) -> str:
@@ -39,6 +49,8 @@ def _apart(wanted: Type, found: Type) -> str:
 
 def mend(wanted: Type, found: Type) -> str | None:
     """The conversion, or other step, that makes the one of the other."""
+    if _differ_in_elements(wanted, found):
+        return "a model isn't converted: tensors are, f64(...), or the model is declared with other elements in its brackets"
     match wanted, found:
         case Tensor(element), Tensor(other) if element is not other:
             return f"convert it: {ELEMENT_NAMES[element]}(...)"

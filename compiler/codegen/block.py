@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from shapescript.compiler.codegen import emit, memory
@@ -11,8 +11,9 @@ from shapescript.compiler.codegen.lowering import RULES, Lowering, Site
 from shapescript.compiler.codegen.sizes import doubtful_sizes
 from shapescript.compiler.codegen.storage import move_into
 from shapescript.compiler.ir.nodes import Block, Op, Value
-from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.ir.sizes import LARGEST, Size
 from shapescript.compiler.ops.locations import Location
+from shapescript.compiler.ops.windows import STEPS
 
 UNHEARD_OF_BYTES = 1 << 62
 
@@ -112,11 +113,37 @@ def _check(low: Lowering, sizes: Mapping[Size, Op | None]) -> dict[Size, Op | No
 
 def _check_size(low: Lowering, size: Size, op: Op | None) -> None:
     _check_quotients(low, size, size, op)
-    if _is_difference(size) and not low.sizes.is_checked(size):
-        value = emit.size(low.size(size))
-        room = op.attributes.get("room", ()) if op else ()
-        site = Site("window", op, (room.index(size),)) if size in room else Site("negative axis", op, (str(size),))
-        low.fail_if(low.b.icmp_signed("<", value, I64(0)), site, [value])
+    room = op.attributes.get("room", ()) if op else ()
+    if op and size in room:
+        _check_room(low, op, room.index(size))
+    elif _is_difference(size) and not low.sizes.is_checked(size):
+        value = _within(low, size, UNHEARD_OF_BYTES)
+        low.fail_if(low.b.icmp_signed("<", value, I64(0)), Site("negative axis", op, (str(size),)), [value])
+
+
+def _check_room(low: Lowering, op: Op, place: int) -> None:
+    """Leave where windows don't fit (R1110), or where they are so far apart that places could wrap (R1111)."""
+    size = op.attributes["room"][place]
+    value = _within(low, size, LARGEST)
+    low.fail_if(low.b.icmp_signed("<", value, I64(0)), Site("window", op, (place,)), [value])
+    _refuse_above(low, LARGEST, [size, *(op.attributes[name][place] for name in STEPS)])
+
+
+def _within(low: Lowering, size: Size, limit: int) -> Value:
+    """The size, or the limit, or what lies as far below 0, where it is beyond: it may have wrapped."""
+    b, magnitude, value = low.b, low.sizes.magnitude(low.b, size), emit.size(low.size(size))
+    for predicate, bound in ((">=", limit), ("<=", -limit)):
+        value = b.select(b.fcmp_ordered(predicate, magnitude, emit.constant(float(bound), F64)), I64(bound), value)
+    return value
+
+
+def _refuse_above(low: Lowering, limit: int, sizes: Iterable[Size]) -> None:
+    """Leave as for want of memory (R1111) where one of these sizes is this large, or as far below 0: beyond it may have wrapped."""
+    b, found = low.b, emit.I1(0)
+    for magnitude in (low.sizes.magnitude(b, size) for size in sizes if size.constant() is None):
+        found = b.or_(found, b.fcmp_unordered(">=", emit.intrinsic(b, "fabs", magnitude), emit.constant(float(limit), F64)))
+    with b.if_then(found, likely=False):
+        low.take(UNHEARD_OF_BYTES)
 
 
 def _check_quotients(low: Lowering, whole: Size, part: Size, op: Op | None) -> None:
@@ -126,6 +153,7 @@ def _check_quotients(low: Lowering, whole: Size, part: Size, op: Op | None) -> N
         if symbol.value is None and symbol.quotient is not None and not low.sizes.is_checked(symbol):
             for inner in symbol.quotient:
                 _check_quotients(low, whole, inner, op)
+            _refuse_above(low, UNHEARD_OF_BYTES, symbol.quotient)
             above, below = (emit.size(low.size(inner)) for inner in symbol.quotient)
             nothing = b.icmp_signed("<=" if symbol.rounded else "==", below, I64(0))
             rest = b.srem(above, b.select(nothing, I64(1), below))

@@ -128,7 +128,7 @@ def counted_loop(
     begin: Callable[[Value], None],
     fill: Callable[[Value], None] | None = None,
 ) -> None:
-    """A loop over range(start, stop, step), which must not overflow. `operands` and `parameters`: outside and inside, what it carries.
+    """A loop over range(start, stop, step). `operands` and `parameters`: outside and inside, what it carries.
 
     `begin(i)` defines what the body takes beside, and `fill(i)` sets the contents of parameters that have slots.
     """
@@ -146,7 +146,10 @@ def counted_loop(
         begin(i)
         grown = carried.turn(body, op.results, (lambda: fill(i)) if fill else None)
     low.poll()
-    i.add_incoming(b.add(i, step), b.block)
+    following = b.add(i, step)
+    if step != I64(1):  # one more than what is below the stop doesn't wrap
+        following = b.select(b.icmp_signed("<", following, i), stop, following)
+    i.add_incoming(following, b.block)
     carried.close(grown)
     b.position_at_end(after)
     carried.define(op.results)

@@ -26,6 +26,7 @@ from shapescript.compiler.ops.build import result_type
 
 WINDOW = 1024  # places
 WIDTH = 32  # places that go through the network together
+UNHEARD_OF_PLACES = 1 << 56  # no machine has memory for as many; the bytes for them are still a number
 UNROLLED_VECTORS = 8  # of an example, copied without a loop
 _FIRST, _END, _ROWS = range(3)  # words of a window: its first place, its end, then the examples' numbers
 
@@ -33,8 +34,9 @@ _PASS = permutation.feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + pl
 
 
 def window_capacity(b: Builder, rows: Value, size: Value) -> emit.Size:
-    """Places that a window has: at least a batch, no more than the order, in whole vectors."""
-    return emit.round_up(b, emit.least(b, emit.most(b, size, WINDOW), rows), WIDTH)
+    """Places that a window has: at least a batch, no more than the order, in whole vectors. A sample may be larger than any memory."""
+    wanted = emit.least(b, emit.most(b, size, WINDOW), rows)
+    return emit.round_up(b, emit.least(b, wanted, UNHEARD_OF_PLACES), WIDTH)
 
 
 def window_words(b: Builder, capacity: emit.Size) -> emit.Size:

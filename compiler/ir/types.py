@@ -82,7 +82,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ModelType:
-    """A model, its dim parameters filled in. Two are the same where declaration and sizes are.
+    """A model, its dim parameters filled in. Two are the same where declaration, sizes and elements are.
 
     A type parameter (`M: model`) is a model without members; it stands only in what the checker makes of a generic function by itself.
     """
@@ -94,9 +94,10 @@ class ModelType:
     is_parameter: bool = False
     models: tuple[ModelType, ...] = ()  # what stands for its type parameters
     groups: tuple[Group, ...] = ()  # a later one wins, and those of the model around win over its own
+    elements: tuple[tuple[str, Element], ...] = ()  # its element parameters by name, those that aren't their default
 
     def __str__(self) -> str:
-        inside = (*self.arguments, *self.models)
+        inside = (*self.arguments, *self.models, *(f"{name}={element.value}" for name, element in self.elements))
         return self.name + (f"[{', '.join(map(str, inside))}]" if inside else "")
 
     @property

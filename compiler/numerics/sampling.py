@@ -13,6 +13,7 @@ from shapescript.compiler.numerics.random import standard_normal, unit_uniform
 from shapescript.compiler.numerics.scalar import F64, U32, U64, Argument, Expr, int_to_float, narrow, widen
 
 WORDS_A_ROW = 2
+MOST_ROWS = 1 << 48  # at once: more than any memory holds, and few enough for NumPy to say so
 MEANS = {"random_uniform": 0.5, "random_normal": 0.0}  # what a mode that draws nothing gives
 
 
@@ -30,6 +31,8 @@ ROW = sampled_row(Argument(0, U32), Argument(1, U32), Argument(2, U64))
 
 def sampled_rows(examples: int, seed: int, k: int, start: int, count: int) -> NDArray[np.int64]:
     """Places start to start + count - 1 of the k-th sample, drawn with replacement: int64 [count], each in 0..examples-1."""
+    if count > MOST_ROWS:
+        raise MemoryError(f"the numbers of {count} examples")
     words = stream_words(seed, Domain.SAMPLE, k, WORDS_A_ROW * start, WORDS_A_ROW * count).reshape(count, WORDS_A_ROW)
     rows: Any = evaluate(ROW, [words[:, 0], words[:, 1], np.uint64(examples)])
     return np.asarray(rows).astype(np.int64)

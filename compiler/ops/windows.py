@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.ir.sizes import ZERO, Size
+from shapescript.compiler.ir.sizes import LARGEST, ZERO, Size
 from shapescript.compiler.ir.types import TensorType, Type
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.elementwise import FLOATS, Gradients
@@ -104,4 +104,5 @@ def misfit(op: Op, room: Size, value: int) -> str:
         return f"windows {value + 1} places apart: a stride is at least 1"
     place = op.attributes["positions"][op.attributes["room"].index(room)]
     axis = operand_type(op).axes[place]
-    return f"a window doesn't fit into axis {axis}, padding included: it is {-value} place{'' if value == -1 else 's'} too long"
+    missing = "1 place" if value == -1 else f"{-value} places" if value > -LARGEST else "2**48 places or more"
+    return f"a window doesn't fit into axis {axis}, padding included: it is {missing} too long"

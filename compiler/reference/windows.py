@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import LARGEST
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.protocol import window_does_not_fit
+from shapescript.compiler.ops.windows import STEPS
 from shapescript.compiler.reference.elementwise import known_number
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array
@@ -37,7 +40,9 @@ def _steps(op: Op, frame: Frame) -> list[_Steps]:
         value = frame.number(room, op.span)
         if value < 0:
             raise window_does_not_fit(op, room, value)
-    numbers = [frame.shape(op.attributes[name], op.span) for name in ("strides", "dilations", "before")]
+    numbers = [[frame.size(size, op.span) for size in op.attributes[name]] for name in STEPS]
+    if max(itertools.chain(*numbers)) >= LARGEST:
+        raise MemoryError("windows 2**48 places apart or more")
     return [_Steps(position, *own) for position, *own in zip(op.attributes["positions"], *numbers, strict=True)]
 
 

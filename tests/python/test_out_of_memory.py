@@ -42,6 +42,50 @@ def test_more_memory_than_there_is(tmp_path: Path, engine: EngineName, call: str
     assert np.all(np.asarray(function(np.ones(2, np.float32), *(2 for _ in more))) > 0)
 
 
+BATCHES = """
+dim Nothing = 0
+data Row:
+    x: []
+data Empty:
+    x: bool[Nothing]
+
+fn sampled(rows: Dataset[Row], count: int, size: int) -> int:
+    mut batches_seen = 0
+    for batch in rows |> sample(count, 0) |> batches(size):
+        batches_seen = batches_seen + 1
+    return batches_seen
+
+fn stored(rows: Dataset[Empty], size: int) -> int:
+    mut batches_seen = 0
+    for batch in rows |> batches(size):
+        batches_seen = batches_seen + 1
+    return batches_seen
+"""
+
+
+def batch_program(folder: Path, engine: EngineName) -> Any:
+    path = folder / "batches.ss"
+    path.write_text(BATCHES)
+    return shapescript.load(path, engine=engine)
+
+
+@pytest.mark.parametrize("engine", get_args(EngineName))
+@pytest.mark.parametrize("count", [2**60 + 2**58, 2**61, (2**64 - 1) // 3, 2**63 - 1])
+def test_a_batch_of_a_sample_larger_than_memory(tmp_path: Path, engine: EngineName, count: int) -> None:
+    """Its numbers alone, of which some of these counts would wrap to a few bytes: no field is used."""
+    program = batch_program(tmp_path, engine)
+    rows = program.Row.dataset(x=np.zeros(3, np.float32))
+    with pytest.raises(shapescript.OutOfMemoryError, match="^R1111: `sampled` needs more memory than there is: "):
+        program.sampled(rows, count, count)
+    assert program.sampled(rows, 7, 3) == 3
+
+
+@pytest.mark.parametrize("engine", get_args(EngineName))
+def test_places_of_batches_do_not_wrap(tmp_path: Path, engine: EngineName) -> None:
+    program = batch_program(tmp_path, engine)
+    assert program.stored(program.Empty.dataset(x=np.zeros((2**63 - 1, 0), np.bool_)), 2**62 + 1) == 2
+
+
 def test_the_command_line_says_so(tmp_path: Path) -> None:
     path = tmp_path / "large.ss"
     path.write_text("dim D = 10000000\ndim E = 10000000\n\nfn main():\n    print(sum(cumsum(ones[D E], over=E), over=(D, E)))\n")

@@ -65,7 +65,9 @@ class Compared:
     def empty_cases(self) -> Iterator[Sizes]:
         """Each axis variable that PyTorch isn't given without places, without places."""
         for name in self.comparison.nonempty:
-            yield {**dict.fromkeys(self.f.variables, 2), name: 0}
+            sizes = {**dict.fromkeys(self.f.variables, 2), name: 0}
+            if all(size >= 0 for parameter in self.f.parameters for size in self.f.shape(parameter, sizes)):
+                yield sizes
 
     def arguments(self, sizes: Sizes, seed: str = "numbers") -> list[Any]:
         rng = self._generator(seed)
