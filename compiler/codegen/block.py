@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
 from shapescript.compiler.codegen import emit, memory
 from shapescript.compiler.codegen.emit import F64, I64
@@ -13,7 +14,6 @@ from shapescript.compiler.codegen.storage import move_into
 from shapescript.compiler.ir.nodes import Block, Op, Value
 from shapescript.compiler.ir.sizes import LARGEST, Size
 from shapescript.compiler.ops.locations import Location
-from shapescript.compiler.ops.windows import STEPS
 
 UNHEARD_OF_BYTES = 1 << 62
 
@@ -85,8 +85,9 @@ def _not_below_nothing(low: Lowering, size: Size) -> emit.Size:
 
 def _is_difference(size: Size) -> bool:
     """Whether the size may be below 0."""
-    rounded = (symbol.quotient[0] for symbol in size.symbols() if symbol.quotient is not None and symbol.rounded)
-    return any(count < 0 for _, count in size.terms) or any(map(_is_difference, rounded))
+    quotients = ((symbol.quotient, symbol.rounded) for symbol in size.symbols() if symbol.quotient)
+    parts = (part for (above, below), is_rounded in quotients for part in ((above,) if is_rounded else (above, below)))
+    return any(count < 0 for _, count in size.terms) or any(map(_is_difference, parts))
 
 
 def _no_more_than_exists(low: Lowering, sizes: Sequence[Size], total: emit.Size) -> emit.Size:
@@ -115,34 +116,29 @@ def _check_size(low: Lowering, size: Size, op: Op | None) -> None:
     _check_quotients(low, size, size, op)
     room = op.attributes.get("room", ()) if op else ()
     if op and size in room:
-        _check_room(low, op, room.index(size))
+        value, site = _within(low, size, LARGEST), Site("window", op, (room.index(size),))
     elif _is_difference(size) and not low.sizes.is_checked(size):
-        value = _within(low, size, UNHEARD_OF_BYTES)
-        low.fail_if(low.b.icmp_signed("<", value, I64(0)), Site("negative axis", op, (str(size),)), [value])
+        value, site = _within(low, size, UNHEARD_OF_BYTES), Site("negative axis", op, (str(size),))
+    else:
+        return
+    low.fail_if(low.b.icmp_signed("<", value, I64(0)), site, [value])
 
 
-def _check_room(low: Lowering, op: Op, place: int) -> None:
-    """Leave where windows don't fit (R1110), or where they are so far apart that places could wrap (R1111)."""
-    size = op.attributes["room"][place]
-    value = _within(low, size, LARGEST)
-    low.fail_if(low.b.icmp_signed("<", value, I64(0)), Site("window", op, (place,)), [value])
-    _refuse_above(low, LARGEST, [size, *(op.attributes[name][place] for name in STEPS)])
-
-
-def _within(low: Lowering, size: Size, limit: int) -> Value:
-    """The size, or the limit, or what lies as far below 0, where it is beyond: it may have wrapped."""
+def _within(low: Lowering, size: Size, limit: int) -> emit.Value:
+    """The size, or the limit, or what lies as far below 0, where it is beyond: there it may have wrapped."""
     b, magnitude, value = low.b, low.sizes.magnitude(low.b, size), emit.size(low.size(size))
     for predicate, bound in ((">=", limit), ("<=", -limit)):
         value = b.select(b.fcmp_ordered(predicate, magnitude, emit.constant(float(bound), F64)), I64(bound), value)
     return value
 
 
-def _refuse_above(low: Lowering, limit: int, sizes: Iterable[Size]) -> None:
-    """Leave as for want of memory (R1111) where one of these sizes is this large, or as far below 0: beyond it may have wrapped."""
-    b, found = low.b, emit.I1(0)
-    for magnitude in (low.sizes.magnitude(b, size) for size in sizes if size.constant() is None):
-        found = b.or_(found, b.fcmp_unordered(">=", emit.intrinsic(b, "fabs", magnitude), emit.constant(float(limit), F64)))
-    with b.if_then(found, likely=False):
+def refuse_above(low: Lowering, limit: int, sizes: Iterable[Size]) -> None:
+    """Leave as for want of memory (R1111) where one of these sizes is this large, or as far below 0: beyond, it may have wrapped."""
+    b, bound = low.b, emit.constant(float(limit), F64)
+    magnitudes = [emit.intrinsic(b, "fabs", low.sizes.magnitude(b, size)) for size in sizes if size.constant() is None]
+    if not magnitudes:
+        return
+    with b.if_then(reduce(b.or_, [b.fcmp_unordered(">=", magnitude, bound) for magnitude in magnitudes]), likely=False):
         low.take(UNHEARD_OF_BYTES)
 
 
@@ -153,7 +149,7 @@ def _check_quotients(low: Lowering, whole: Size, part: Size, op: Op | None) -> N
         if symbol.value is None and symbol.quotient is not None and not low.sizes.is_checked(symbol):
             for inner in symbol.quotient:
                 _check_quotients(low, whole, inner, op)
-            _refuse_above(low, UNHEARD_OF_BYTES, symbol.quotient)
+            refuse_above(low, UNHEARD_OF_BYTES, symbol.quotient)
             above, below = (emit.size(low.size(inner)) for inner in symbol.quotient)
             nothing = b.icmp_signed("<=" if symbol.rounded else "==", below, I64(0))
             rest = b.srem(above, b.select(nothing, I64(1), below))

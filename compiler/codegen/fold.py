@@ -17,7 +17,18 @@ from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.storage import clear_bytes
-from shapescript.compiler.codegen.window_rows import Along, Plain, Row, Shape, Walk, beside, in_turns, lanes_between, shape_of
+from shapescript.compiler.codegen.window_rows import (
+    Along,
+    Plain,
+    Row,
+    Shape,
+    Walk,
+    beside,
+    in_turns,
+    lanes_between,
+    refuse_far_steps,
+    shape_of,
+)
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ops.build import result_type
@@ -28,6 +39,7 @@ MOST_SUMS = 4  # vectors of a row that are added up side by side
 
 @lowers("fold")
 def _fold(low: Lowering, op: Op) -> None:
+    refuse_far_steps(low, op)
     (x,) = op.operands
     names = SizeArguments()
     shape = shape_of(op, op.result, x, names)

@@ -19,6 +19,7 @@ from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, number, product
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.locations import has_storage, storage_bytes
+from shapescript.compiler.passes.symbols import is_doubtful
 
 # ---- sizes and checks
 
@@ -72,7 +73,8 @@ class _Window:
     def where_it_fits(self, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         """Emit the one where the part is no longer than the whole, else the other."""
         low, (whole, part) = self.low, self.sizes
-        if all(count >= 0 for _, count in (whole - part).terms):
+        room = whole - part
+        if not is_doubtful(room) and (room.constant() or 0) >= 0:
             then()
             return
         fits = low.b.icmp_signed("<=", emit.size(low.size(part)), emit.size(low.size(whole)))

@@ -15,15 +15,17 @@ from itertools import groupby
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.block import refuse_above
 from shapescript.compiler.codegen.emit import LANES, Builder, ElementType, Value, lane_mask, loop, shuffle
 from shapescript.compiler.codegen.leaf_updates import each_vector
-from shapescript.compiler.codegen.lowering import MEMORY_TYPES
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
 from shapescript.compiler.codegen.nests import SizeArguments, dense_strides
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.ir.sizes import Size, product
+from shapescript.compiler.ir.sizes import LARGEST, Size, product
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.ops.windows import STEPS
 
 MOST_MASKS = 4  # vectors of a row whose masks are made before the rows
 
@@ -63,6 +65,11 @@ class Shape:
     @property
     def windowed(self) -> list[Along]:
         return [axis for axis in self.axes if isinstance(axis, Along)]
+
+
+def refuse_far_steps(low: Lowering, op: Op) -> None:
+    """Leave (R1111) where windows are so far apart that places could wrap."""
+    refuse_above(low, LARGEST, (size for name in STEPS for size in op.attributes[name]))
 
 
 def shape_of(op: Op, whole: nodes.Value, windows: nodes.Value, names: SizeArguments) -> Shape:

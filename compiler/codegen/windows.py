@@ -11,7 +11,7 @@ from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
-from shapescript.compiler.codegen.window_rows import Lanes, Row, Shape, Walk, beside, shape_of
+from shapescript.compiler.codegen.window_rows import Lanes, Row, Shape, Walk, beside, refuse_far_steps, shape_of
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
@@ -19,6 +19,7 @@ from shapescript.compiler.ops.build import result_type
 
 @lowers("windows")
 def _windows(low: Lowering, op: Op) -> None:
+    refuse_far_steps(low, op)
     (x,) = op.operands
     names = SizeArguments()
     shape = shape_of(op, x, op.result, names)

@@ -122,7 +122,7 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "Each type parameter of a generic function must follow from the arguments of the call."),
     ("E2304", "two arguments that disagree about a type",
      "A type parameter is one type in the whole call."),
-    ("E2305", "a model where data is wanted, or data where a model is",
+    ("E2305", "a model, data or elements where something else is wanted",
      "`M: model` stands for models, `E: data` for records."),
     ("E2311", "a required declaration is missing",
      "The function requires a declaration for the types of this call, and neither the model's module nor the caller's has one that"

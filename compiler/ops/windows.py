@@ -104,5 +104,5 @@ def misfit(op: Op, room: Size, value: int) -> str:
         return f"windows {value + 1} places apart: a stride is at least 1"
     place = op.attributes["positions"][op.attributes["room"].index(room)]
     axis = operand_type(op).axes[place]
-    missing = "1 place" if value == -1 else f"{-value} places" if value > -LARGEST else "2**48 places or more"
+    missing = "1 place" if value == -1 else f"{-value} places" if value > -LARGEST else "at least 2**48 places"
     return f"a window doesn't fit into axis {axis}, padding included: it is {missing} too long"

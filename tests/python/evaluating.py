@@ -21,7 +21,7 @@ from shapescript.compiler.reference.engine import Evaluator
 from shapescript.compiler.reference.layouts import Layout, aligned
 
 SPAN = Span(Source("test.ss", "a line of a program"), 2, 6)
-DTYPES = {Element.F32: np.float32, Element.F64: np.float64, Element.I64: np.int64, Element.BOOL: np.bool_}
+DTYPES = {Element.F32: np.float32, Element.F64: np.float64, Element.BF16: np.uint16, Element.I64: np.int64, Element.BOOL: np.bool_}
 Build = Callable[..., Value | Sequence[Value]]
 
 

@@ -21,6 +21,7 @@ from shapescript.compiler.ir.types import (
     TensorType,
     Type,
 )
+from shapescript.compiler.numerics.bfloat16_arrays import bits_of
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.compiler.reference.layouts import Layout
@@ -109,13 +110,15 @@ DTYPES = {F32: np.float32, F64: np.float64, I64: np.int64, BOOLS: np.bool_}
 
 
 def some(element: Element, *shape: int, seed: int = 0) -> np.ndarray:
-    """Numbers of both signs, zeros among them; no NaN."""
+    """Numbers of both signs, zeros among them; no NaN. Of bf16 their bits."""
     rng = np.random.default_rng(seed)
     match element:
         case Element.BOOL:
             return rng.integers(0, 2, shape).astype(np.bool_)
         case Element.I64:
             return rng.integers(-5, 6, shape)
+        case Element.BF16:
+            return bits_of(some(F32, *shape, seed=seed))
     return np.round(rng.standard_normal(shape) * 3, 2).astype(DTYPES[element])
 
 
@@ -124,7 +127,8 @@ def special(element: Element, count: int, seed: int) -> np.ndarray:
     if not element.is_float:
         return some(element, count, seed=seed)
     with np.errstate(over="ignore"):
-        numbers = np.array(SPECIAL).astype(DTYPES[element])
+        wide = np.array(SPECIAL).astype(DTYPES.get(element, np.float32))
+    numbers = bits_of(wide) if element is Element.BF16 else wide
     return np.random.default_rng(seed).permutation(np.resize(numbers, count))
 
 

@@ -26,6 +26,12 @@ fn main(count: int, rate: float = 0.5, carry_on: bool = false, name: str = "run"
     print(count, rate, carry_on, name)
 """
 
+FOREGROUND = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, "-m", "shapescript", *sys.argv[1:]])
+"""
+
 ENDLESS = """
 data Row:
     step: int
@@ -303,7 +309,8 @@ def test_the_example_runs_and_goes_on(here: Path, capsys: pytest.CaptureFixture[
 
 
 def started(folder: Path, *words: str, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "shapescript", *words]
+    """With the signals of a command in the foreground: a shell starts one in the background with Ctrl-C ignored, and children inherit that."""
+    command = [sys.executable, "-c", FOREGROUND, *words]
     return subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 

@@ -31,6 +31,7 @@ from shapescript.compiler.ir.sizes import Size, fresh, number, of
 from shapescript.compiler.ir.types import FLOAT, INT, Element, TensorType
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.table import Composite, Scalar, entries
+from shapescript.compiler.passes.widen import is_computed
 
 GONE_BEFORE_ENGINES = {
     *("call", "for_list", "value_and_grad", "checkpoint", "isolated"),
@@ -47,14 +48,15 @@ def test_every_operation_that_reaches_an_engine_is_lowered() -> None:
 
 
 def operand_elements(name: str) -> list[tuple[Element, ...]]:
-    """The element types that an elementwise operation takes."""
+    """The element types that an elementwise operation takes in an engine: on bf16 most are f32's by then."""
     found = []
     for kinds in [(e,) * n for n in (1, 2) for e in Element] + [(BOOLS, e, e) for e in Element]:
         try:
-            function_of([TensorType(kind, (number(3),)) for kind in kinds], lambda b, *x: b.op(name, *x))
+            function = function_of([TensorType(kind, (number(3),)) for kind in kinds], lambda b, *x: b.op(name, *x))
         except Exception:  # not these
             continue
-        found.append(kinds)
+        if Element.BF16 not in kinds or not is_computed(function.body.ops[0]):
+            found.append(kinds)
     return found
 
 

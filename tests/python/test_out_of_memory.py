@@ -75,7 +75,7 @@ def test_a_batch_of_a_sample_larger_than_memory(tmp_path: Path, engine: EngineNa
     """Its numbers alone, of which some of these counts would wrap to a few bytes: no field is used."""
     program = batch_program(tmp_path, engine)
     rows = program.Row.dataset(x=np.zeros(3, np.float32))
-    with pytest.raises(shapescript.OutOfMemoryError, match="^R1111: `sampled` needs more memory than there is: "):
+    with pytest.raises(shapescript.OutOfMemoryError, match=r"^R1111: `sampled` needs more memory than there is: "):
         program.sampled(rows, count, count)
     assert program.sampled(rows, 7, 3) == 3
 
@@ -84,6 +84,41 @@ def test_a_batch_of_a_sample_larger_than_memory(tmp_path: Path, engine: EngineNa
 def test_places_of_batches_do_not_wrap(tmp_path: Path, engine: EngineName) -> None:
     program = batch_program(tmp_path, engine)
     assert program.stored(program.Empty.dataset(x=np.zeros((2**63 - 1, 0), np.bool_)), 2**62 + 1) == 2
+
+
+WINDOWS = """
+dim Nothing = 0
+
+fn far(y: [m], x: bool[n Nothing]) -> []:
+    return max(max_pool(y, over=m, size=5, dilation=n*n) |> rearrange(p -> p), over=p)
+
+fn padded(y: [m], x: bool[n Nothing]) -> []:
+    return max(max_pool(y, over=m, size=3, padding=n*n) |> rearrange(p -> p), over=p)
+
+fn apart(y: [m], x: bool[n Nothing]) -> []:
+    return max(max_pool(y, over=m, size=3, stride=n*n) |> rearrange(p -> p), over=p)
+
+fn long(y: [m], x: bool[n Nothing]) -> []:
+    return max(max_pool(y, over=m, size=n*n, stride=1) |> rearrange(p -> p), over=p)
+
+fn mapped(y: [b c m], w: [c d k], x: bool[n Nothing]) -> []:
+    return sum(convolve_transposed(y, w, over=m, stride=n*n) |> rearrange(b d p -> b d p), over=(b, d, p))
+"""
+CODES = {"far": "R1110", "padded": "R1111", "apart": "R1111", "long": "R1110", "mapped": "R1111"}
+
+
+@pytest.mark.parametrize("engine", get_args(EngineName))
+@pytest.mark.parametrize("n", [2**24, 2**31, 3037000500, 2**32, 2**62])
+def test_steps_of_windows_that_would_wrap(tmp_path: Path, engine: EngineName, n: int) -> None:
+    """n * n is 2^62, a little above 2^63, 2^64 and more."""
+    path = tmp_path / "windows.ss"
+    path.write_text(WINDOWS)
+    program = shapescript.load(path, engine=engine)
+    y, large = np.arange(7, dtype=np.float32), np.zeros((n, 0), np.bool_)
+    for name, code in CODES.items():
+        values = (y.reshape(1, 1, 7), np.ones((1, 1, 3), np.float32)) if name == "mapped" else (y,)
+        with pytest.raises(shapescript.ShapeScriptError, match=f"^{code}: "):
+            getattr(program, name)(*values, large)
 
 
 def test_the_command_line_says_so(tmp_path: Path) -> None:

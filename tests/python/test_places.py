@@ -22,6 +22,7 @@ from shapescript.compiler.passes.simplify import simplify
 from shapescript.compiler.reference.engine import Evaluator
 
 ELEMENTS = list(Element)
+NOT_ADDED = (Element.BOOL, Element.BF16)  # a bf16 is widened before
 EDGES = [-(2**63), -(2**62), -7, -1, 0, 1, 2, 3, 5, 16, 17, 40, 2**62, 2**63 - 1]
 SHAPES = [((5, 7, 3), position) for position in range(3)] + [((40,), 0), ((2, 33), 1), ((1, 1), 0), ((0, 4), 1), ((4, 0), 0), ((4, 0), 1)]
 
@@ -52,7 +53,7 @@ def test_slice_and_put_at_any_start(shape: tuple[int, ...], position: int, eleme
         def build(b: Builder, x: Value, part: Value, start: Value, length: int = length) -> list[Value]:
             taken = b.op("slice", x, start, position=position, length=number(length))
             put = b.op("put", x, part, start, position=position)
-            added = [b.op("add_slice", x, part, start, position=position)] if element is not Element.BOOL else []
+            added = [b.op("add_slice", x, part, start, position=position)] if element not in NOT_ADDED else []
             return [taken, put, *added]
 
         types = [tensor(*shape, element=element), tensor(*part.shape, element=element), tensor(element=I64)]
@@ -62,7 +63,7 @@ def test_slice_and_put_at_any_start(shape: tuple[int, ...], position: int, eleme
             put, added = x.copy(), x.copy()
             put[place] = part
             expected = [np.ascontiguousarray(x[place]), put]
-            if element is not Element.BOOL:
+            if element not in NOT_ADDED:
                 added[place] = x[place] + part
                 expected.append(added)
             assert [found[2] for found in results] == [array.tobytes() for array in expected]
@@ -108,7 +109,7 @@ def test_no_start_leads_outside(element: Element, at_end: bool) -> None:
 
     def build(b: Builder, x: Value, part: Value, y: Value, start: Value) -> list[Value]:
         taken = b.op("slice", x, start, position=1, length=length)
-        added = b.op("add_slice" if element is not Element.BOOL else "put", y, part, start, position=1)
+        added = b.op("add_slice" if element not in NOT_ADDED else "put", y, part, start, position=1)
         return [b.op("concat", taken, part, position=1), b.op("put", x, part, start, position=1), added]
 
     types = [tensor(before, size, behind, element=element), tensor(before, length, behind, element=element)]
@@ -140,7 +141,7 @@ def test_concat(position: int, element: Element) -> None:
     assert results[0][2] == np.concatenate(parts, axis=position).tobytes()
 
 
-@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("element", [element for element in ELEMENTS if element is not Element.BF16])  # whose numbers aren't its bits
 def test_literals(element: Element) -> None:
     numbers = some(element, 6)
     values = [number_.item() for number_ in numbers]

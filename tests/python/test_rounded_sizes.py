@@ -1,4 +1,4 @@
-"""Sizes with quotients rounded down: one normal form, the same numbers as Python's `//`, checked in a run like other sizes."""
+"""Sizes with quotients, rounded down or exact: one normal form, the same numbers as Python's `//`, checked in a run like other sizes."""
 
 from __future__ import annotations
 
@@ -174,6 +174,25 @@ def test_what_is_no_size_is_an_error(program: Any) -> None:
     assert "R1003: y: expected n//2 = 3, since n = 7, got 2" in failing(lambda: program.given(zeros(7), zeros(2), zeros(3)))
     assert "R1003: axis (n-3)//S+1 would have -1 elements" in failing(lambda: program.steps(zeros(0), program.Step[2](seed=0)))
     assert "E0501" in failing(lambda: program.steps(zeros(9), program.Step[0](seed=0)))
+
+
+EXACT = """
+fn halved(x: [n]) -> [(n-4)/2]:
+    return zeros[(n-4)/2]
+
+fn over(x: [n], y: [m]) -> [(m-1)/(m-n)]:
+    return zeros[(m-1)/(m-n)]
+"""
+
+
+@pytest.mark.parametrize("engine", get_args(EngineName))
+def test_an_exact_quotient_may_be_below_0_too(tmp_path: Path, engine: EngineName) -> None:
+    path = tmp_path / "exact.ss"
+    path.write_text(EXACT)
+    exact: Any = shapescript.load(path, engine=engine)
+    assert "R1003: axis (n-4)/2 would have -1 elements" in failing(lambda: exact.halved(zeros(2)))
+    assert "R1003: axis (m-1)/(m-n) would have -3 elements" in failing(lambda: exact.over(zeros(5), zeros(4)))
+    assert exact.halved(zeros(4)).shape == (0,) and exact.over(zeros(3), zeros(4)).shape == (3,)
 
 
 def test_a_rounded_size_says_too_little_of_what_is_divided(program: Any) -> None:

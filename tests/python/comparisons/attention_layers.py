@@ -46,9 +46,7 @@ def entry(
 ) -> Comparison:
     text = in_net("attention", more.pop("dims", DIMS), more.pop("layer", LAYER), signature, body)
     inputs = {"mask": some_rows_see_nothing} if "mask" in signature else {}
-    return Comparison(
-        name, ("softmax",), text, twin, bound, inputs=inputs, elements=("f32",), nonempty=nonempty, extremes=(), largest=11, **more
-    )
+    return Comparison(name, ("softmax",), text, twin, bound, inputs=inputs, nonempty=nonempty, extremes=(), largest=11, **more)
 
 
 def encoded(
@@ -71,9 +69,9 @@ def first_is_seen(rng: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 def in_steps(call: str) -> str:
     return "\n".join(
         [
-            "mut keys = zeros[b 3 n+1 D/3]",
-            "mut values = zeros[b 3 n+1 D/3]",
-            "mut y = zeros[b n D]",
+            "mut keys = T(zeros[b 3 n+1 D/3])",
+            "mut values = T(zeros[b 3 n+1 D/3])",
+            "mut y = T(zeros[b n D])",
             "for t in 0..n:",
             f"    place = {call}",
             "    y[n=t] = rearrange(place: b 1 D -> b D)",
@@ -188,7 +186,6 @@ ENTRIES = (
             inputs={"mask": first_is_seen},
             elements=("f32",),
             nonempty=("n",),
-            extremes=(),
             largest=11,
         )
         for norm_first in (False, True)

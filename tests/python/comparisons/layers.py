@@ -1,4 +1,4 @@
-"""Layers of shapescript.std.nn beside PyTorch's modules with the same parameters. Those are f32; functions without parameters take both."""
+"""Layers of shapescript.std.nn beside PyTorch's modules with the same parameters."""
 
 from __future__ import annotations
 
@@ -31,10 +31,20 @@ def like(module: nn.Module) -> Callable[..., Any]:
 
 
 def in_net(library: str, dims: str, layer: str, signature: str, body: str) -> str:
-    """A program of a model `Net` with this one `layer`. `dims` is such as "I=3 O=2"."""
+    """A program of a model `Net` with this one `layer`, of T. `dims` is such as "I=3 O=2"."""
+    parameter = "E" if "EncoderLayer" in layer else "F"
     lines = [f"import shapescript.std.{library} as {library}", "", *(f"dim {pair.replace('=', ' = ')}" for pair in dims.split())]
     return "\n".join(
-        [*lines, "", "model Net:", f"    layer: {layer}", "", f"fn f({signature}:", *(f"    {line}" for line in body.splitlines()), ""]
+        [
+            *lines,
+            "",
+            "model Net:",
+            f"    layer: {layer[:-1]}, {parameter}=T]",
+            "",
+            f"fn f({signature}:",
+            *(f"    {line}" for line in body.splitlines()),
+            "",
+        ]
     )
 
 
@@ -42,7 +52,7 @@ def simple(
     name: str, dims: str, layer: str, module: nn.Module, axes: tuple[str, str], call: str, bound: Within = ORDER, **more: Any
 ) -> Comparison:
     text = in_net("nn", dims, layer, f"x: T[{axes[0]}], m: Net) -> T[{axes[1]}]", f"return {call}")
-    return Comparison(name, ("leaf", "submodel"), text, like(module), bound, elements=("f32",), **more)
+    return Comparison(name, ("leaf", "submodel"), text, like(module), bound, **more)
 
 
 # ---- Normalisation by the batch
@@ -82,7 +92,6 @@ def normalised_by_batch(axes: str, training: bool) -> Comparison:
         in_net("nn", "C=3", "nn.BatchNorm[C]", f"x: T[{axes}], m: Net) -> T[{axes}]", body),
         batch_norm(training),
         Within(64, "a mean and a variance, each summed in two orders", absolute=64, gradient=(512, 1024)) if training else ORDER,
-        elements=("f32",),
         nonempty=("b", "n", "h", "w"),
         extremes=(),
         largest=11,
@@ -117,7 +126,6 @@ ENTRIES = (
         like(nn.Embedding(6, 3)),
         MOVED,
         inputs={"tokens": integers(0, 5)},
-        elements=("f32",),
     ),
     simple("layer_norm", "D=5", "nn.LayerNorm[D]", nn.LayerNorm(5), ("b n D", "b n D"), "nn.layer_norm(x, m.layer)", NORMED, extremes=()),
     simple("rms_norm", "D=5", "nn.RMSNorm[D]", nn.RMSNorm(5, eps=1e-5), ("b n D", "b n D"), "nn.rms_norm(x, m.layer)", NORMED, extremes=()),

@@ -124,7 +124,7 @@ def bent_program(comparison: Comparison, element: str) -> str:
 
 
 def _program(comparison: Comparison, element: str, *functions: str) -> str:
-    return re.sub(r"\bT\[", f"{element}[", "\n\n".join([comparison.program.rstrip(), *functions]) + "\n")
+    return re.sub(r"\bT(?=[\[\](])", element, "\n\n".join([comparison.program.rstrip(), *functions]) + "\n")
 
 
 def _function(name: str, parameters: list[str], results: list[str], lines: list[str]) -> str:

@@ -69,7 +69,6 @@ def entry(kind: str, both: bool, has_state: bool, has_lengths: bool) -> Comparis
         twin(kind, both, has_state, has_lengths),
         BOUND,
         inputs={"lengths": integers(0, 6)} if has_lengths else {},
-        elements=("f32",),
         extremes=(),
         largest=11,
     )
@@ -90,7 +89,6 @@ def cell(kind: str) -> Comparison:
         in_net("recurrent", "I=3 H=4", f"recurrent.{kind.upper()}[I, H]", f"{signature}) -> T[b {len(names)} H]", body),
         lambda x, m, *given: whole(x[:, None], m, *given)[:, 1:],
         BOUND,
-        elements=("f32",),
         extremes=(),
         largest=11,
     )

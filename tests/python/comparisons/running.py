@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -228,11 +228,12 @@ class Compared:
         weights = self.weights(value)
         gradients = dict(zip(self.wrt, self._results(self.native, arguments, weights)[1:], strict=True))
         rng, step = self._generator("directions"), 1e-6
-        directions = {name: rng.standard_normal(np.shape(gradients[name])) for name in self.wrt}
+        directions = {name: _each(lambda part: rng.standard_normal(np.shape(part)), gradients[name]) for name in self.wrt}
         moved = [self._moved(arguments, directions, sign * step) for sign in (1, -1)]
         up, down = (np.sum(np.asarray(self._results(self.native, given, weights)[0]) * weights[0]) for given in moved)
-        slope = sum(np.vdot(gradients[name], directions[name]) for name in self.wrt)
-        size = sum(np.vdot(np.abs(gradients[name]), np.abs(directions[name])) for name in self.wrt)
+        pairs = [pair for name in self.wrt for pair in zip(_parts(gradients[name]), _parts(directions[name]), strict=True)]
+        slope = sum(np.vdot(one, way) for one, way in pairs)
+        size = sum(np.vdot(np.abs(one), np.abs(way)) for one, way in pairs)
         assert abs(slope - (up - down) / (2 * step)) <= 1e-6 * size + 1e-8, (slope, (up - down) / (2 * step))
 
     def twice(self) -> None:
@@ -261,9 +262,18 @@ class Compared:
 
     def _moved(self, arguments: Sequence[Any], directions: Mapping[str, Array], step: float) -> list[Any]:
         return [
-            argument + step * directions[p.name] if p.name in directions else argument
+            self._moved_by(argument, directions[p.name], step) if p.name in directions else argument
             for p, argument in zip(self.f.parameters, arguments, strict=True)
         ]
+
+    def _moved_by(self, argument: Any, direction: Any, step: float) -> Any:
+        """Buffers, whose gradient is 0, stay where they are."""
+        if not isinstance(argument, Model):
+            return argument + step * direction
+        twin = _for_program(self.native, argument)
+        parameters = {leaf.name for leaf in argument.layout if leaf.kind == "parameter"}
+        twin.load_state_dict({n: a + step * direction[n] if n in parameters else a for n, a in argument.state_dict().items()})
+        return twin
 
     # ---- what it covers
 
@@ -297,6 +307,16 @@ def _gradient(leaf: Any) -> Any:
     if isinstance(leaf, Mapping):
         return {name: _gradient(tensor) for name, tensor in leaf.items()}
     return np.zeros_like(leaf.detach().numpy()) if leaf.grad is None else leaf.grad.numpy()
+
+
+def _each(change: Callable[[Any], Any], value: Any) -> Any:
+    """A tensor, or each of a model's by its name."""
+    return {name: change(array) for name, array in value.state_dict().items()} if isinstance(value, Model) else change(value)
+
+
+def _parts(value: Any) -> list[Any]:
+    value = value.state_dict() if isinstance(value, Model) else value
+    return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
 def _bytes(value: Any) -> Any:

@@ -64,9 +64,10 @@ def function(w: Writer) -> Expression | None:
             bound = max(x.bound, 1.0) ** power
             return applied(x, f"({x.ours} ** {power})", f"({x.theirs} ** {power})", power * bound, bound)
         case 8:
+            x, exponent = w.small(x, 30), w.rng.choice(("-1", "-2", "0.5", "1.5"))
             ours, theirs = f"({x.ours} * {x.ours} + 1.0)", f"({x.theirs} * {x.theirs} + 1.0)"
-            power = w.rng.choice(("-1", "-2", "0.5", "1.5"))
-            return applied(w.small(x, 30), f"({ours} ** {power})", f"({theirs} ** {power})", 4 * (x.bound + 2) ** 2, (x.bound + 2) ** 3)
+            bound = (x.bound + 2) ** 3
+            return applied(x, f"({ours} ** {exponent})", f"({theirs} ** {exponent})", 4 * (x.bound + 2) ** 2, bound)
         case _:
             if w.steps:
                 name, torch = w.rng.choice(STEPS)

@@ -160,16 +160,16 @@ def random_program(seed: int, functions: int) -> Program:
 
 def _function(program: Program, rng: random.Random, name: str) -> Function:
     writer = Writer(rng, program.axes, [*program.parameters, *members()])
-    writer.assignments(rng.randint(2, 6))
+    writer.assignments(rng.randint(2, 5))
     losses: list[Function] = []
-    if rng.random() < 0.2:
+    if rng.random() < 0.12:
         losses.append(loss(program, rng, f"{name}_loss", 1))
         found = gradient(program, writer, losses[0], losses[0].wrt[0])
         # A slope may be any number; within tanh it is compared as others are.
         bent = Expression(f"tanh({found.ours})", f"torch.tanh({found.theirs})", "f64", found.axes, 1.0, 1e-7)
         writer.variables.append(writer.bound_to(bent))
     control = Control(writer)
-    if rng.random() < 0.5:
+    if rng.random() < 0.4:
         for _ in range(rng.randint(1, 2)):
             control.begin()
         for _ in range(rng.randint(1, 3)):
@@ -177,7 +177,7 @@ def _function(program: Program, rng: random.Random, name: str) -> Function:
         writer.variables += control.changing
         writer.assignments(rng.randint(1, 2))
     made = [v for v in writer.variables if v.ours.startswith("v")]
-    chosen = made[-1:] + rng.sample(made[:-1], min(len(made) - 1, 2))
+    chosen = made[-1:] + rng.sample(made[:-1], min(len(made) - 1, 1))
     return Function(name, tuple(writer.ours), tuple(writer.theirs), tuple(chosen), tuple(losses))
 
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from random_source.program import Function, Program
 
+MOST_TRIES = 60  # each compiles a program
+
 
 def shrunk(program: Program, is_wrong: Callable[[Program], bool]) -> Program:
     """Leaves out functions, then results and statements, as long as the rest is wrong. A program that isn't valid is not wrong."""
@@ -18,12 +20,13 @@ def shrunk(program: Program, is_wrong: Callable[[Program], bool]) -> Program:
 
 
 def _shorter(program: Program, is_wrong: Callable[[Program], bool]) -> Program:
-    found = True
+    found, tries = True, 0
     while found:
         found = False
         for function in _smaller(program.functions[0]):
+            tries += 1
             candidate = replace(program, functions=[function])
-            if is_wrong(candidate):
+            if tries < MOST_TRIES and is_wrong(candidate):
                 program, found = candidate, True
                 break
     return program

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (a name of the twins' texts)
-
-Tensor = torch.Tensor
+from torch import Tensor
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -43,7 +42,7 @@ def min_(x: Tensor, places: Sequence[int]) -> Tensor:
 
 
 def variance_(x: Tensor, places: Sequence[int]) -> Tensor:
-    return x.var(places, correction=0)
+    return ((x - x.mean(places, keepdim=True)) ** 2).mean(places)
 
 
 def logsumexp_(x: Tensor, places: Sequence[int]) -> Tensor:
@@ -130,7 +129,8 @@ def convolved(x: Tensor, kernel: Tensor, channels: int, along: int, padding: int
 def put(whole: Tensor, at: int, place: int, part: Any) -> Tensor:
     mask = torch.arange(whole.shape[at]).reshape(-1, *[1] * (whole.dim() - at - 1)) == place
     part = torch.as_tensor(part, dtype=whole.dtype)
-    return torch.where(mask, part.unsqueeze(at) if part.dim() else part, whole)
+    found: Tensor = torch.where(mask, part.unsqueeze(at) if part.dim() else part, whole)
+    return found
 
 
 def blocks(model: dict[str, Any]) -> list[dict[str, Any]]:

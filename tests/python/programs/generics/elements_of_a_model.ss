@@ -1,4 +1,9 @@
-# Functions are made for types of elements, models are not.
-# expect: E2302 at 3:16
-model Scale[F: float]:
-    w: [3] = ones
+# A model's tensors are of its elements, and another function's are others.
+# expect: E0310 at 9:15
+model Scale[F: float = f32]:
+    w: F[3] = ones
+fn scaled[F: float](x: F[b 3], m: Scale[F]) -> F[b 3]:
+    return x * m.w
+
+fn f(x: f64[b 3], m: Scale[F=f64], other: Scale) -> f64[b 3]:
+    return x |> scaled(m) |> scaled(other)
