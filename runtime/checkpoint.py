@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from shapescript.runtime.arrays import widened
+from shapescript.runtime.arrays import BF16, Array, widened
 from shapescript.runtime.entries import FACTS, VERSION, encode
 from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
 from shapescript.runtime.files import regular_file, replace_file
@@ -81,14 +81,37 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
     as a dict with a "kind". Raises CheckpointMissing R1301; CheckpointError R1302 of kind "truncated", "corrupt" or "version",
     R1303 of kind "dtype" for element types that aren't supported.
     """
-    return {name: _shown(entry) for name, entry in read_checkpoint(path).entries.items()}
+    entries = dict(read_checkpoint(path).entries)
+    _widen(entries)
+    return entries
 
 
-def _shown(entry: Any) -> Any:
-    """The entry with tensors of bf16 as float32."""
-    if isinstance(entry, np.ndarray):
-        return widened(entry)
-    return {name: _shown(part) for name, part in entry.items()} if isinstance(entry, dict) else entry
+def _widen(entries: dict[Any, Any]) -> None:
+    """Tensors of bf16 become float32, in nested dicts too: a damaged file may nest them deeper than calls can, or in a circle."""
+    waiting, known = [entries], {id(entries)}
+    storages: dict[int, Array] = {}
+    while waiting:
+        entry = waiting.pop()
+        for name, part in entry.items():
+            if isinstance(part, np.ndarray):
+                entry[name] = _widened(part, storages)
+            elif isinstance(part, dict) and id(part) not in known:
+                known.add(id(part))
+                waiting.append(part)
+
+
+def _widened(array: Array, storages: dict[int, Array]) -> Array:
+    """The tensor as a view of its storage, of which those before left theirs: a small file may hold many large views of one."""
+    if array.dtype != BF16 or not array.size:
+        return widened(array)
+    base: Any = array.base
+    storage, wide = np.frombuffer(base, BF16), storages.get(id(base))
+    if wide is None:
+        wide = storages[id(base)] = widened(storage)
+        wide.flags.writeable = False
+    growth = wide.itemsize // storage.itemsize
+    offset = (array.ctypes.data - storage.ctypes.data) * growth
+    return np.ndarray(array.shape, wide.dtype, wide, offset, [stride * growth for stride in array.strides])
 
 
 def read_checkpoint(path: PathLike) -> Checkpoint:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +14,6 @@ from shapescript.runtime.arrays import (
     ElementType,
     aligned_copy,
     axes_text,
-    canonical_nan,
     dtype_mismatch,
     dtype_name,
     shape_mismatch,
@@ -34,6 +30,7 @@ from shapescript.runtime.optimiser import Optimiser
 from shapescript.runtime.sinks import LogSink
 from shapescript.runtime.state import check_axes, fitting_arrays
 from shapescript.runtime.torch_optimisers import from_torch, is_torch_state
+from shapescript.runtime.trees import article, kind_of, mode_text, same_tree, value_text
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ class _Check:
 
     def _model(self, layout: Layout) -> Model:
         if not isinstance(self._entry, Mapping):
-            found = _kind_of(self._entry)
+            found = kind_of(self._entry)
             raise self._misfit("dtype", layout.model_name, found, f"expected the model {layout.model_name}, the checkpoint has {found}")
         model = Model(layout)
         model.take(fitting_arrays(self._where, layout, self._entry, self._checkpoint.axes(self._name)))
@@ -158,8 +155,8 @@ class _Check:
         entry, name = self._entry, kind.kind.name
         if is_torch_state(entry):
             return from_torch(self._where, kind, layout, entry)
-        if _kind_of(entry) != name:
-            found = _kind_of(entry)
+        if kind_of(entry) != name:
+            found = kind_of(entry)
             raise self._misfit("optimiser", name, found, f"expected a state of {name}, the checkpoint has {found}")
         flags = {constant.name: False for constant in kind.kind.constants if constant.is_flag}
         options = {option: entry[option] for option in self._parts(kind.option_names, but=flags)}
@@ -191,9 +188,9 @@ class _Check:
         return fitting_arrays(f"{self._where}.{which}", leaves, saved, self._checkpoint.axes(self._name))
 
     def _scalar(self, kind: str) -> Any:
-        found = _kind_of(self._entry)
+        found = kind_of(self._entry)
         if found != kind:
-            raise self._misfit("dtype", kind, found, f"expected {_article(kind)}, the checkpoint has {_article(found)}")
+            raise self._misfit("dtype", kind, found, f"expected {article(kind)}, the checkpoint has {article(found)}")
         if kind == "int" and not SMALLEST_INT <= self._entry <= LARGEST_INT:
             raise self._misfit("value", kind, self._entry, f"expected an int that fits in 64 bits, the checkpoint has {self._entry}")
         return self._entry
@@ -201,7 +198,7 @@ class _Check:
     def _tensor(self, wanted: TensorType) -> Array:
         array = self._entry
         if not isinstance(array, np.ndarray):
-            found = _kind_of(array)
+            found = kind_of(array)
             raise self._misfit("dtype", wanted.dtype, found, f"expected a tensor {axes_text(wanted.axes)}, the checkpoint has {found}")
         if array.shape != wanted.shape:
             raise self._misfit("shape", wanted.shape, array.shape, shape_mismatch(array.shape, wanted.axes, wanted.shape))
@@ -214,7 +211,7 @@ class _Check:
     def _sink(self, sink: LogSink) -> Callable[[], None]:
         position = self._entry
         if not isinstance(position, dict):
-            found = _kind_of(position)
+            found = kind_of(position)
             raise self._misfit("value", sink.kind, found, f"expected the position of a sink, the checkpoint has {found}")
         try:
             sink.check_restore(position)
@@ -226,9 +223,9 @@ class _Check:
 
     def _mode(self, mode: Mode) -> Callable[[], None]:
         wanted, found = encode_mode(mode), self._entry
-        if _kind_of(found) != wanted["kind"] or not same_tree(wanted.get("seed"), found.get("seed")):
-            shown = _mode_text(found)
-            raise self._misfit("value", repr(mode), shown, f"the mode is {_mode_text(wanted)}, the checkpoint was saved with {shown}")
+        if kind_of(found) != wanted["kind"] or not same_tree(wanted.get("seed"), found.get("seed")):
+            shown = mode_text(found)
+            raise self._misfit("value", repr(mode), shown, f"the mode is {mode_text(wanted)}, the checkpoint was saved with {shown}")
         if not isinstance(mode, Train):
             return lambda: None
         draws = found.get("draws")
@@ -242,52 +239,6 @@ class _Check:
 
     def _compare(self, wanted: Any, message: str) -> None:
         if not same_tree(wanted, self._entry):
-            expected, found = _value_text(wanted), _value_text(self._entry)
+            expected, found = value_text(wanted), value_text(self._entry)
             detail = f": expected {expected}, the checkpoint has {found}" if expected != found else ", though of the same kind"
             raise self._misfit("value", wanted, self._entry, message + detail)
-
-
-def same_tree(wanted: Any, found: Any) -> bool:
-    """Whether two trees are equal bit for bit, in types too; any NaN equals any other of its type."""
-    if isinstance(wanted, np.ndarray):
-        if not isinstance(found, np.ndarray) or (wanted.dtype, wanted.shape) != (found.dtype, found.shape):
-            return False
-        return canonical_nan(wanted).tobytes() == canonical_nan(found).tobytes()
-    if type(wanted) is not type(found):
-        return False
-    if isinstance(wanted, float):
-        return struct.pack("<d", wanted) == struct.pack("<d", found) or (math.isnan(wanted) and math.isnan(found))
-    if isinstance(wanted, dict):
-        return wanted.keys() == found.keys() and all(same_tree(value, found[key]) for key, value in wanted.items())
-    if isinstance(wanted, tuple | list):
-        return len(wanted) == len(found) and all(map(same_tree, wanted, found))
-    return bool(wanted == found)
-
-
-def _kind_of(entry: object) -> str:
-    """What a file's entry is: its "kind" where it has one, else "tensor", "int", "dict" and so on."""
-    if isinstance(entry, np.ndarray):
-        return "tensor"
-    kind = entry.get("kind") if isinstance(entry, dict) else None
-    return kind if isinstance(kind, str) else type(entry).__name__
-
-
-def _shown(value: object) -> str:
-    """A part of an entry that is a number or text, unless the file is damaged."""
-    return str(value) if isinstance(value, int | str) else short_repr(value)
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _mode_text(entry: Any) -> str:
-    return f"Train(seed={_shown(entry.get('seed'))})" if _kind_of(entry) == "Train" else _kind_of(entry)
-
-
-def _value_text(entry: Any) -> str:
-    if isinstance(entry, bool | int | float | str):
-        return repr(entry) if len(repr(entry)) <= 80 else f"{repr(entry)[:80]}…"
-    if _kind_of(entry) == "Dataset":
-        return f"{_shown(entry.get('examples'))} examples with fingerprint {_shown(entry.get('fingerprint'))}"
-    return _article(_kind_of(entry))

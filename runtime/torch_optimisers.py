@@ -52,10 +52,10 @@ def to_torch(state: Optimiser, names: Sequence[str] | None, lr: float) -> dict[s
 
 
 def _ordered(state: Optimiser, names: Sequence[str], leaves: Mapping[str, Leaf]) -> list[str]:
-    given = list(names)
+    given, known = list(names), set(names)
     unknown = [name for name in given if name not in state.layout]
-    missing = [name for name in leaves if name not in given]
-    if unknown or missing or len(set(given)) < len(given):
+    missing = [name for name in leaves if name not in known]
+    if unknown or missing or len(known) < len(given):
         what = f"no parameter {unknown[0]!r}{did_you_mean(unknown[0], leaves)}" if unknown else ""
         what = what or (f"{missing[0]!r} isn't among the names" if missing else "a name stands twice")
         raise ArgumentError("R1005", f"state_dict of {state.layout.model_name}: {what}")
@@ -171,7 +171,8 @@ class _Reader:
         return state
 
     def _check_names(self, found: Sequence[str]) -> None:
-        missing, unexpected = [name for name in self.leaves if name not in found], [name for name in found if name not in self.leaves]
+        known = set(found)
+        missing, unexpected = [name for name in self.leaves if name not in known], [name for name in found if name not in self.leaves]
         parts = [f"missing {', '.join(missing[:5])}"] if missing else []
         parts += [f"unexpected {unexpected[0]}{did_you_mean(unexpected[0], self.leaves)}"] if unexpected else []
         if parts:

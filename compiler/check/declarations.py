@@ -183,7 +183,8 @@ class Declarations:
             groups = GroupReader(self.scope, self.report, kind)
             kind = replace(kind, groups=tuple(groups.read(treatment) for treatment in declaration.treatments))
         named: dict[str, ModelParameter] = {symbol.name: symbol for symbol in dims}
-        named.update((one.name, one) for one in (*models, *elements))
+        named.update((model.name, model) for model in models)
+        named.update((parameter.name, parameter) for parameter in elements)
         parameters = tuple(named[generic.name.text] for generic in declaration.generics)
 
         def with_elements(chosen: Elements) -> ir.ModelType:

@@ -48,7 +48,9 @@ INSTEAD: dict[str, str] = {
     "parameters": "`AdamW(m)` and `value_and_grad(..., wrt=m)` take the model itself",
     "step": TRAINING,
     **dict.fromkeys(("SGD", "RMSprop", "Adagrad"), "`Sgd(m, momentum=0.9)`, `Adam(m)` and `AdamW(m)` make optimisers"),
-    **dict.fromkeys(("Lion", "EMA", "AveragedModel"), "`import shapescript.std.optim as optim` has it: `optim.lion(m)`, `optim.average(m)`"),
+    **dict.fromkeys(
+        ("Lion", "EMA", "AveragedModel"), "`import shapescript.std.optim as optim` has it: `optim.lion(m)`, `optim.average(m)`"
+    ),
     **dict.fromkeys(("StepLR", "CosineAnnealingLR", "OneCycleLR", "lr_scheduler"), SCHEDULE),
     "detach": "`stop_gradient(x)`",
     "no_grad": "only `value_and_grad` makes gradients; elsewhere there are none",
@@ -61,7 +63,9 @@ INSTEAD: dict[str, str] = {
     ),
     **dict.fromkeys(("cat", "concatenate", "hstack", "vstack"), "`concat(x, y, over=n)`"),
     **dict.fromkeys(("narrow", "slice", "select"), "places are named: `x[n=0]`, `x[n=a..b]`"),
-    **dict.fromkeys(("take_along_axis", "take_along_dim"), "`take_along(x, index, over=n)`; `pick(x, label, over=n)` takes one of each row"),
+    **dict.fromkeys(
+        ("take_along_axis", "take_along_dim"), "`take_along(x, index, over=n)`; `pick(x, label, over=n)` takes one of each row"
+    ),
     **dict.fromkeys(("index_select", "embedding"), "`gather(x, index, over=n)`"),
     **dict.fromkeys(("index_add", "scatter", "segment_sum"), "`scatter_add(x, rows, index, over=n)`"),
     **dict.fromkeys(("top_k", "largest"), "`topk(x, over=n, count=K)`"),

@@ -8,7 +8,7 @@ from typing import NoReturn, Protocol
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext, axis_variables
 from shapescript.compiler.check.brackets import Bracketed
-from shapescript.compiler.check.element_parameters import element_named
+from shapescript.compiler.check.element_parameters import BY_NAME, element_named
 from shapescript.compiler.check.program import ElementParameter
 from shapescript.compiler.check.report import Report, Reported, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, DimEntity, Entity, ModelEntity, ModuleEntity, RecordEntity
@@ -196,6 +196,11 @@ class TypeReader:
 
     def size_argument(self, node: tree.Axis) -> Size:
         """A dim in brackets."""
+        if isinstance(node, tree.AxisName) and (node.name in self.context.types or node.name in BY_NAME):
+            text = f"a size stands here, and `{node.name}` is a type"
+            self.report.fail(
+                "E2305", text, node.span, help=f"behind sizes that have a default, elements are given by name: `F={node.name}`"
+            )
         size = self.context.axis(node).size
         for symbol in axis_variables(size):
             text = f"dims are known when the program is compiled, and `{symbol}` is an axis variable, of any size"

@@ -25,10 +25,11 @@ def _optimiser(low: Lowering, op: Op) -> None:
     assert isinstance(kind, OptimiserType)
     location = low.plan.locations[op.result]
     block, total = low.address(location), slot_layout(kind.model).total
+    constants = [low.number(operand) for operand in op.operands[1:]]
+    prepare_slots(low, kind, location, constants)
     store(b, I64(0), at(b, block, STEP, I64))
-    for place, operand in enumerate(op.operands[1:]):
-        store(b, low.number(operand), at(b, block, FIRST_CONSTANT + place, F64))
-    prepare_slots(low, kind, location)
+    for place, constant_ in enumerate(constants):
+        store(b, constant_, at(b, block, FIRST_CONSTANT + place, F64))
     each_slot(b, KINDS[kind.kind], block, lambda place: clear_bytes(b, slot_pointer(b, block, place), total))
 
 

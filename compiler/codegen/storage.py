@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -49,8 +49,14 @@ def load_constants(b: Builder, kind: OptimiserKind, block: Value) -> list[Value]
 
 def present_slots(b: Builder, kind: OptimiserKind, block: Value) -> Value:
     """Whether the state has its kind's optional slots (I1)."""
-    (constant,) = {slot.only_with for slot in kind.optional_slots}
-    return b.fcmp_unordered("!=", load(b, at(b, block, kind.constant_word(constant), F64), F64), emit.constant(0.0, F64))
+    return asks_for_slots(b, kind, load_constants(b, kind, block))
+
+
+def asks_for_slots(b: Builder, kind: OptimiserKind, constants: Sequence[Value]) -> Value:
+    """Whether a state with these constants (F64) has its kind's optional slots (I1)."""
+    (name,) = {slot.only_with for slot in kind.optional_slots}
+    place = [constant.name for constant in kind.constants].index(name)
+    return b.fcmp_unordered("!=", constants[place], emit.constant(0.0, F64))
 
 
 def each_slot(b: Builder, kind: OptimiserKind, block: Value, act: Callable[[int], None]) -> None:
@@ -63,9 +69,10 @@ def each_slot(b: Builder, kind: OptimiserKind, block: Value, act: Callable[[int]
             act(place)
 
 
-def prepare_slots(low: Lowering, type_: OptimiserType, location: Location) -> None:
-    """Memory for the slots that the constants in the block at a location ask for. In a slot of the plan it follows the block; a caller's
-    state that lacks an optional one is given it by Python."""
+def prepare_slots(low: Lowering, type_: OptimiserType, location: Location, constants: Sequence[Value]) -> None:
+    """Memory for the slots that these constants ask for, before they are stored in the block at the location: the call may end here, and no
+    state asks for a slot that it lacks. In a slot of the plan it follows the block; a caller's state that lacks an optional one is given it
+    by Python."""
     b, block, kind, total = low.b, low.address(location), KINDS[type_.kind], slot_layout(type_.model).total
     if isinstance(location.storage, SlotStorage):
         for place in range(len(kind.slots)):
@@ -75,7 +82,7 @@ def prepare_slots(low: Lowering, type_: OptimiserType, location: Location) -> No
     for slot in kind.optional_slots:
         place = kind.slots.index(slot)
         missing = b.icmp_signed("==", load(b, at(b, block, FIRST_SLOT + place, I64), I64), I64(0))
-        with b.if_then(b.and_(missing, present_slots(b, kind, block)), likely=False):
+        with b.if_then(b.and_(missing, asks_for_slots(b, kind, constants)), likely=False):
             low.call_host(Site("slot", None, (low.caller_word(location), place, total)))
 
 
@@ -89,9 +96,9 @@ def copy_contents(low: Lowering, kind: Type, source: Value, target: Location) ->
     b = low.b
     if isinstance(kind, OptimiserType):
         block, optimiser, total = low.address(target), KINDS[kind.kind], slot_layout(kind.model).total
+        prepare_slots(low, kind, target, load_constants(b, optimiser, source))
         for word in (STEP, *range(FIRST_CONSTANT, FIRST_CONSTANT + len(optimiser.constants))):
             store(b, load(b, at(b, source, word, I64), I64), at(b, block, word, I64))
-        prepare_slots(low, kind, target)
         each_slot(b, optimiser, block, lambda place: copy_bytes(b, slot_pointer(b, block, place), slot_pointer(b, source, place), total))
         return
     copy_bytes(b, low.address(target), source, low.size(storage_bytes(kind)))

@@ -1,7 +1,7 @@
 """Structured control flow, calls, and the request for a gradient. Carried values go in as operands and come out as results.
 
 What a region changes in a `mut` variable of an outer block is a carried value. Loops over model lists, calls and gradients are gone after
-the passes `specialise` and `differentiate`, checkpoints after `expand`; only if, while, for_range and for_batches reach an engine in the end.
+the passes `specialise` and `differentiate`, checkpoints after `expand`; only if, while, for_range and for_batches reach an engine.
 """
 
 from __future__ import annotations

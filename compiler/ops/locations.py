@@ -35,8 +35,8 @@ class ResultStorage:
 
 @dataclass(frozen=True, slots=True)
 class Borrowed:
-    """Elements that belong to a dataset, whole fields or the rows of a batch that follow each other in one; where a dataset's rows don't lie
-    one behind the other, a copy of them. The value's own place."""
+    """Elements that belong to a dataset, whole fields or the rows of a batch that follow each other in one; where a dataset's rows don't
+    lie one behind the other, a copy of them. The value's own place."""
 
     value: Value
 

@@ -12,6 +12,7 @@ import numpy as np
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.indexing import check_index
+from shapescript.compiler.reference.layouts import Array
 
 
 @handles("cumsum")
@@ -29,9 +30,15 @@ def _argsort(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     """NumPy's stable sort takes NaN as the greatest. Descending is the reverse of what is sorted from the other end."""
     (x, descending), position = operands, op.attributes["position"]
     if not descending:
-        return (np.argsort(x, axis=position, kind="stable"),)
-    order = np.argsort(np.flip(x, position), axis=position, kind="stable")
-    return (x.shape[position] - 1 - np.flip(order, position),)
+        return (_stable_order(x, position),)
+    return (x.shape[position] - 1 - np.flip(_stable_order(np.flip(x, position), position), position),)
+
+
+def _stable_order(x: Array, position: int) -> Array:
+    try:
+        return np.argsort(x, axis=position, kind="stable")
+    except ValueError as error:  # NumPy's, of more elements than it counts
+        raise MemoryError(f"the order of a tensor of shape {x.shape}: {error}") from None
 
 
 @handles("take_along")

@@ -309,7 +309,7 @@ def test_the_example_runs_and_goes_on(here: Path, capsys: pytest.CaptureFixture[
 
 
 def started(folder: Path, *words: str, **options: Any) -> subprocess.Popen[str]:
-    """With the signals of a command in the foreground: a shell starts one in the background with Ctrl-C ignored, and children inherit that."""
+    """As in the foreground: a shell starts what goes on in the background with Ctrl-C ignored, and children inherit that."""
     command = [sys.executable, "-c", FOREGROUND, *words]
     return subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 

@@ -16,6 +16,7 @@ import shapescript
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import fresh, number, of
 from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.numerics.bfloat16_arrays import bits_of
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.protocol import ExecutionError
 from shapescript.engines import EngineName
@@ -41,7 +42,8 @@ SHAPES: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = [
 
 
 def values(element: Element, *shape: int, seed: int = 0) -> np.ndarray:
-    return (np.random.default_rng(seed).standard_normal(shape) * 4).astype(DTYPES[element])
+    found = np.random.default_rng(seed).standard_normal(shape) * 4
+    return bits_of(found.astype(np.float32)) if element is Element.BF16 else found.astype(DTYPES[element])
 
 
 def indices(rows: int, shape: Sequence[int], seed: int = 1) -> np.ndarray:

@@ -12,6 +12,7 @@ import torch
 from optimiser_samples import CASES, ENGINES, Case, assert_padding_is_zero, contents, fill, program
 
 import shapescript
+from shapescript.compiler.codegen.callbacks import Frame
 from shapescript.compiler.codegen.lower_optimisers import alike, runs
 from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.sizes import number
@@ -252,6 +253,33 @@ def test_a_program_gives_the_callers_state_other_options(tmp_path: Path, before:
         both.step(twin, fresh, g, 0.1)
     assert contents(m, state) == contents(twin, fresh)
     assert contents(m, state.copy()) == contents(m, state)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(before, after) for before, after in CHANGES if not before.options and after.options], ids=str
+)
+def test_a_state_asks_for_no_slot_that_it_could_not_be_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Case, after: Case
+) -> None:
+    """The call ends where there is no memory for the slot, and updates go on with the slots that the state has."""
+    both = program(tmp_path, MIXED, after, "native")
+    m, g = both.M(seed=3), both.M(seed=4)
+    state, twin = before.ours(m), before.ours(m)
+    both.step(m, state, g, 0.1)
+    both.step(m, state, g, 0.1)  # what later calls need is there
+
+    def refuse(*_: object) -> None:
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(Frame, "_make_slot", refuse)
+    with pytest.raises(shapescript.OutOfMemoryError, match=r"^R1111: `renewed` needs more memory than there is: no more"):
+        both.renewed(m, state)
+    assert state.options == before.ours(m).options and state.slot_names == twin.slot_names
+    other = m.copy()
+    twin.load_state_dict(state.state_dict())
+    both.step(m, state, g, 0.1)
+    both.step(other, twin, g, 0.1)
+    assert contents(m, state) == contents(other, twin)
 
 
 LOOPS = """

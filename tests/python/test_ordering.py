@@ -121,8 +121,16 @@ def test_an_axis_longer_than_memory_beside_one_of_nothing() -> None:
             ],
         )
     )
-    for shape in ((0, 2**40, 1), (2**40, 2**20, 0), (1, 2**40, 0), (2**40, 0, 2**10)):
+    for shape in ((0, 2**40, 1), (2**40, 2**19, 0), (1, 2**40, 0), (2**40, 0, 2**10)):
         assert_same(function, [[np.zeros(shape, np.float32)]])
+
+
+def test_an_order_of_more_places_than_numpy_counts() -> None:
+    """A tensor of nothing too: the order's numbers are twice as long as its elements."""
+    function = finished(function_of([tensor(axis("a"), axis("n"), axis("c"))], lambda b, x: order(b, x, 1, True)))
+    for run in (Evaluator(function).run, *(native.run for native in natives(function))):
+        with pytest.raises(MemoryError):
+            run([np.zeros((2**40, 2**20, 0), np.float32)], RecordingHost())
 
 
 def test_a_second_sort_asks_for_no_memory() -> None:

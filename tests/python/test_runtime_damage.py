@@ -200,6 +200,29 @@ def test_deep_nesting_does_not_exhaust_the_stack(tmp_path: Path) -> None:
     del found
 
 
+def test_dicts_may_be_nested_deep_or_in_a_circle(tmp_path: Path) -> None:
+    deep = load_checkpoint(archive(tmp_path / "a.pt", (b"}" + text("x")) * 100_000 + b"N" + b"s" * 100_000))
+    assert type(deep["x"]) is dict
+    while deep is not None:
+        deep = deep["x"]
+    circle = load_checkpoint(archive(tmp_path / "a.pt", b"}q\x00" + text("x") + b"h\x00s"))
+    assert circle["x"]["x"] is circle["x"]
+
+
+def test_many_views_of_one_bf16_storage_are_widened_once(tmp_path: Path) -> None:
+    view = tensor(numbers(10_000, 1_000), numbers(0, 1), source=storage(kind="BFloat16Storage", count=1000))
+    views = b"".join(text(f"w{place}") + view for place in range(1000))
+    path = archive(tmp_path / "a.pt", b"}(" + views + b"u", **{"data/0": b"\x80?" * 1000})
+    tracemalloc.start()
+    try:
+        found = load_checkpoint(path)["x"]
+        assert len(found) == 1000 and found["w999"].shape == (10_000, 1_000)
+        assert found["w999"].dtype == np.float32 and found["w999"][7, 7] == 1.0 and not found["w999"].flags.writeable
+        assert tracemalloc.get_traced_memory()[1] < 40 * path.stat().st_size
+    finally:
+        tracemalloc.stop()
+
+
 def mapping(**entries: bytes) -> bytes:
     return b"}(" + b"".join(text(name) + value for name, value in entries.items()) + b"u"
 

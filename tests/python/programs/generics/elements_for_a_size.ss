@@ -1,5 +1,5 @@
 # Behind a size with a default the elements are given by name.
-# expect: E0203 at 6:36
+# expect: E2305 at 6:37
 model Scale[D, N = 1, F: float = f32]:
     w: F[D] = ones
 

@@ -1,5 +1,5 @@
 # A model for other elements is another type.
-# expect: E0301 at 7:12
+# expect: E0310 at 7:12
 model Scale[F: float = f32]:
     w: F[3] = ones
 
