@@ -19,8 +19,6 @@ GELU_LINEAR = 2 * math.sqrt(2 / math.pi)  # gelu's tanh form is x sigmoid(LINEAR
 GELU_CUBIC = GELU_LINEAR * 0.044715
 FAR = 30.0  # that sigmoid is 0 or 1 from here on
 
-Slope = Callable[[Builder, Op, Value], Gradients]
-
 
 def _function(name: str, build: Callable[[Expr], Expr], slope: Callable[[Builder, Value, Op], Value]) -> None:
     """Of one operand: `slope(builder, x, op)` times the gradient comes back."""
