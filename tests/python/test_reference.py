@@ -70,10 +70,14 @@ NUMPY_ALLOWED = {
     "reshape",
     "sqrt",
     "transpose",
+    "uint16",
     "uint64",
     "uint8",
     "where",
     "zeros",
+    # moves and fills: no arithmetic
+    *("empty", "flip", "full", "ix_", "moveaxis", "ndindex", "take", "take_along_axis"),
+    "argsort",  # stable only, as its one caller has it: then comparisons alone decide
 }
 METHODS_REFUSED = {"sum", "mean", "dot", "prod", "cumsum", "std", "var"}
 
