@@ -32,6 +32,16 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return compare
 
 
+@pytest.fixture(scope="module", params=["native", "numpy"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The text PROGRAM of the test's module, loaded in each engine."""
+    import shapescript
+
+    path: Path = tmp_path_factory.mktemp(request.param) / "program.ss"
+    path.write_text(request.module.PROGRAM)
+    return shapescript.load(path, engine=request.param)
+
+
 @pytest.fixture(scope="session")
 def training() -> Any:
     """The training program's `run` after all passes."""

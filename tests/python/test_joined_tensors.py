@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.ir.nodes import walk
 from shapescript.compiler.ir.sizes import divide, fresh, number, of
 from shapescript.compiler.passes.pipeline import compile_entry
-from shapescript.engines import EngineName
 
 PROGRAM = """
 dim D = 3
@@ -125,15 +123,6 @@ fn equal(x: bool, y: bool) -> (bool, bool):
 fn equal_masks(x: bool[b n], y: bool[n]) -> (bool[b n], bool[b n]):
     return x == y, y != x
 """
-
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-
-
-@pytest.fixture(params=ENGINES, scope="module")
-def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path: Path = tmp_path_factory.mktemp(request.param) / "program.ss"
-    path.write_text(PROGRAM)
-    return shapescript.load(path, engine=request.param)
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import shapescript
 from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.diagnostics.render import render_text
 from shapescript.compiler.ir.nodes import walk
-from shapescript.engines import EngineName
 
 PROGRAM = """
 dim D = 4
@@ -183,15 +181,6 @@ fn growing(x: [b], n: int) -> [b]:
         factor = factor + 1
     return y
 """
-
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-
-
-@pytest.fixture(params=ENGINES, scope="module")
-def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path: Path = tmp_path_factory.mktemp(request.param) / "program.ss"
-    path.write_text(PROGRAM)
-    return shapescript.load(path, engine=request.param)
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
