@@ -158,7 +158,7 @@ def flat_passes(level: Target, count: int) -> None:
         half = emit.constant(0.5, F64)
         given = optimiser.emit_given(b, adamw, [half] * len(adamw.constants), I64(10))
         numbers = optimiser.emit_numbers(b, adamw, given, F32, half)
-        optimiser.emit_update(b, adamw, F32, False, arguments, emit.constant(1.0, F32), numbers, 0, count)
+        optimiser.emit_update(b, optimiser.Form(adamw, F32), arguments, emit.constant(1.0, F32), numbers, 0, count)
 
     def mask(b: Any, arguments: Any) -> None:
         random.emit_kept(b, random.stream(b, I64(1), Domain.DRAW, I64(2)), I64(1 << 30), 0, count, arguments[0])

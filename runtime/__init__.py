@@ -9,7 +9,10 @@ from importlib import import_module
 from typing import Any
 
 _PLACES = {
+    "batches": ("Batches",),
     "checkpoint": ("load_checkpoint", "save_checkpoint"),
+    "csv_sink": ("CsvSink", "csv"),
+    "data_files": ("load_file", "load_files"),
     "dataset": ("Dataset",),
     "entries": ("Tensor",),
     "errors": (
@@ -19,19 +22,25 @@ _PLACES = {
         "CheckpointUnwritable",
         "DataError",
         "DataFileMissing",
+        "DataRowError",
         "LogError",
+        "PackageMissing",
         "ShapeScriptError",
     ),
     "groups": ("Groups", "Treatment"),
-    "jsonl": ("JsonLinesSink",),
+    "jsonl": ("JsonLinesSink", "jsonl"),
+    "latest": ("latest_checkpoint",),
     "layout": ("Layout", "Leaf", "Start"),
     "mode": ("Eval", "Mode", "Train"),
     "model": ("Model", "initialise"),
     "npz": ("find_data_file", "load_npz"),
     "optimiser": ("Adam", "AdamW", "Optimiser", "Sgd"),
-    "orders": ("Batches", "Ordered"),
+    "orders": ("Ordered",),
+    "read_log": ("Log", "read_log"),
     "record": ("Batch", "Field", "RecordType"),
     "sinks": ("LogRecord", "LogSink", "MemorySink"),
+    "tee_sink": ("TeeSink", "tee"),
+    "tensorboard_sink": ("TensorBoardSink", "tensorboard"),
     "texts": ("load_bytes", "load_lines", "load_text"),
     "vocabulary": ("ByteVocabulary", "Vocabulary"),
 }

@@ -1,4 +1,4 @@
-"""Checkpoints: named values in one file, written whole or not at all, in PyTorch's `.pt` format."""
+"""Checkpoints: named values in one file, written whole or not at all, as `.pt` or `.safetensors`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from pathlib import Path
 from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
 from typing import Any, TypeGuard
 
-import numpy as np
-
-from shapescript.runtime.arrays import BF16, Array, widened
-from shapescript.runtime.entries import FACTS, VERSION, encode
-from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointMissing, CheckpointUnwritable, cause_of
-from shapescript.runtime.files import regular_file, replace_file
-from shapescript.runtime.pickle_reader import RefusedPickleError
-from shapescript.runtime.sinks import LogSink
-from shapescript.runtime.torch_format import read_torch, write_torch
-from shapescript.runtime.zip_reader import DamagedArchiveError, TruncatedArchiveError
+from shapescript.runtime.entries import FACTS, VERSION
+from shapescript.runtime.errors import CheckpointError, CheckpointMissing, cause_of
+from shapescript.runtime.file_errors import UnusableFileError
+from shapescript.runtime.files import regular_file
+from shapescript.runtime.formats import read_tree
+from shapescript.runtime.notices import tell
+from shapescript.runtime.saving import prepared
 
 PathLike = str | os.PathLike[str]
 
@@ -30,6 +27,12 @@ class Checkpoint:
     path: Path
     entries: Mapping[str, Any]
     facts: Mapping[str, Any]
+
+    @property
+    def step(self) -> int | None:
+        """The step that was saved, None where the file records none."""
+        step = self.facts.get("step")
+        return step if type(step) is int and step >= 0 else None
 
     def axes(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """The axis names that the file records for the parameters of an entry."""
@@ -50,28 +53,21 @@ def _is_axes(recorded: object) -> TypeGuard[tuple[str, ...]]:
     return isinstance(recorded, tuple) and all(isinstance(axis, str) for axis in recorded)
 
 
-def save_checkpoint(path: PathLike, /, **values: object) -> None:
+def save_checkpoint(path: PathLike, /, *, keep: int | None = None, **values: object) -> None:
     """Save named values: models, optimisers' states, modes, sinks, datasets, ints, floats, bools, strings, arrays, state dicts.
 
     The file is written beside `path`, made durable and renamed over it, so that `path` always holds a whole checkpoint. Sinks
     are flushed first: what the checkpoint says of them is on the disk. `torch.load(path, weights_only=True)` opens the file, and
     a model in it is what `torch.nn.Module.load_state_dict` takes.
 
-    Raises ArgumentError R1001, R1004, R1005 or R1006 for a value that can't be saved; LogError R1401; CheckpointUnwritable R1304,
-    and then the file that was at `path` is still there.
+    `{step}` in the file's name stands for the step: the largest of the optimisers, else what is saved as `step`, `epochs` or `epoch`.
+    keep: how many such files stay. When the new one is safe, of those with a smaller step only the `keep - 1` with the largest are left.
+
+    Raises ArgumentError R1001, R1004, R1005 or R1006 for a value that can't be saved, R1109 for a `keep` below 1; LogError R1401;
+    CheckpointUnwritable R1304. Then every file that was there still is.
     """
-    if not values:
-        raise ArgumentError("R1005", "save_checkpoint: nothing to save: it takes values by name, for instance m=m")
-    for value in values.values():
-        if isinstance(value, LogSink):
-            value.flush()
-    tree = encode(values)
-    shown = os.fspath(path) or "''"
-    try:
-        replace_file(Path(path), lambda file: write_torch(file, tree))
-    except OSError as error:
-        message = f"{shown}: the checkpoint can't be written: {cause_of(error)}; a file that was there is unchanged"
-        raise CheckpointUnwritable("R1304", message, number=error.errno, filename=shown) from error
+    for notice in prepared(path, values, keep).finish():
+        tell(notice)
 
 
 def load_checkpoint(path: PathLike) -> dict[str, Any]:
@@ -81,56 +77,22 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
     as a dict with a "kind". Raises CheckpointMissing R1301; CheckpointError R1302 of kind "truncated", "corrupt" or "version",
     R1303 of kind "dtype" for element types that aren't supported.
     """
-    entries = dict(read_checkpoint(path).entries)
-    _widen(entries)
-    return entries
+    return dict(read_checkpoint(path, widen=True).entries)
 
 
-def _widen(entries: dict[Any, Any]) -> None:
-    """Tensors of bf16 become float32, in nested dicts too: a damaged file may nest them deeper than calls can, or in a circle."""
-    waiting, known = [entries], {id(entries)}
-    storages: dict[int, Array] = {}
-    while waiting:
-        entry = waiting.pop()
-        for name, part in entry.items():
-            if isinstance(part, np.ndarray):
-                entry[name] = _widened(part, storages)
-            elif isinstance(part, dict) and id(part) not in known:
-                known.add(id(part))
-                waiting.append(part)
-
-
-def _widened(array: Array, storages: dict[int, Array]) -> Array:
-    """The tensor as a view of its storage, of which those before left theirs: a small file may hold many large views of one."""
-    if array.dtype != BF16 or not array.size:
-        return widened(array)
-    base: Any = array.base
-    storage, wide = np.frombuffer(base, BF16), storages.get(id(base))
-    if wide is None:
-        wide = storages[id(base)] = widened(storage)
-        wide.flags.writeable = False
-    growth = wide.itemsize // storage.itemsize
-    offset = (array.ctypes.data - storage.ctypes.data) * growth
-    return np.ndarray(array.shape, wide.dtype, wide, offset, [stride * growth for stride in array.strides])
-
-
-def read_checkpoint(path: PathLike) -> Checkpoint:
-    """As `load_checkpoint`, with the facts that the file records about its entries."""
+def read_checkpoint(path: PathLike, widen: bool = False) -> Checkpoint:
+    """As `load_checkpoint`, with the facts that the file records about its entries; tensors of bf16 are as they are without `widen`."""
     shown = os.fspath(path) or "''"
     try:
         with regular_file(path).open("rb") as file:
-            tree = read_torch(file)
+            tree = read_tree(path, file, widen)
     except FileNotFoundError:
         raise CheckpointMissing("R1301", f"{shown}: no such checkpoint", filename=shown) from None
     except OSError as error:
         raise CheckpointError("R1302", f"{shown}: the checkpoint can't be read: {cause_of(error)}", kind="corrupt") from error
-    except TruncatedArchiveError as error:
-        raise CheckpointError("R1302", f"{shown}: the checkpoint is truncated: {error}", kind="truncated") from error
-    except DamagedArchiveError as error:
-        raise CheckpointError("R1302", f"{shown}: the checkpoint is damaged, or no checkpoint: {error}", kind="corrupt") from error
-    except RefusedPickleError as error:
+    except UnusableFileError as error:
         code = "R1303" if error.kind == "dtype" else "R1302"
-        raise CheckpointError(code, f"{shown}: the checkpoint can't be used: {error}", kind=error.kind) from error
+        raise CheckpointError(code, f"{shown}: the checkpoint {error.verdict}: {error}", kind=error.kind) from error
     return _checked_tree(shown, tree)
 
 

@@ -1,33 +1,38 @@
-"""Datasets: examples of a record, held as arrays."""
+"""Datasets: examples of a record, held as arrays or read from a source."""
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from shapescript.compiler.numerics.random import order
-from shapescript.compiler.numerics.sampling import sampled_rows
-from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words, address_of, aligned, aligned_copy, of_element_type, usable_array
-from shapescript.runtime.errors import ArgumentError, DataError
-from shapescript.runtime.host_numbers import checked_int, checked_seed
-from shapescript.runtime.orders import Batches, Ordered, checked_part
+from shapescript.compiler.numerics.permutation import split_keys
+from shapescript.compiler.numerics.ranges import RANGES
+from shapescript.runtime.arrays import Array, Words, address_of, aligned_copy, of_element_type, usable_array
+from shapescript.runtime.errors import ArgumentError
+from shapescript.runtime.examples import Examples, checked_part
+from shapescript.runtime.fingerprints import fingerprint
+from shapescript.runtime.host_numbers import checked_number, checked_seed
+from shapescript.runtime.orders import Ordered, Shuffled, sampled, shuffled
 from shapescript.runtime.record import Batch, RecordType, checked_columns
+from shapescript.runtime.sources import Arrays, Chosen, Joined, Part, Source
 
 
-class Dataset:
-    """Examples of one record. The arrays are checked and copied: what a caller does to its own afterwards changes nothing here.
+class Dataset(Examples):
+    """Examples of one record. Arrays are checked and copied: what a caller does to its own afterwards changes nothing here.
 
-    `arrays` has the fields in the order of their declaration; rows of one may overlap, as the windows of a text do. `block` is what
-    native code reads: the number of examples, and for each field where it begins and how many bytes apart its rows are.
+    A dataset is *direct*, its rows lie in arrays where native code finds them, or *fed*, and the host reads them. `block` is what native
+    code reads: the number of examples, 1 if it is fed, and for each field, in the order of their declaration, where it begins (0 if fed)
+    and how many bytes apart its rows are.
     """
 
     def __init__(self, record: RecordType, arrays: Mapping[str, object]) -> None:
         """Raises ArgumentError R1001 to R1006, naming the field, what was expected and what was found."""
-        self._fill(record, {name: aligned_copy(array) for name, array in checked_columns(record, arrays).items()})
+        columns = checked_columns(record, arrays)
+        self._fill(Arrays(record, {name: aligned_copy(array) for name, array in columns.items()}))
 
     @classmethod
     def of_windows(cls, record: RecordType, values: object) -> Dataset:
@@ -46,30 +51,42 @@ class Dataset:
             raise ArgumentError("R1002", f"{record.name}.{field.name}: expected at least {span} values along one axis, got {array.shape}")
         step = array.itemsize
         windows = as_strided(aligned_copy(array), (len(array) - span + 1, span), (step, step), writeable=False)
-        return cls._of_checked(record, {field.name: windows})
+        return cls.of_source(Arrays(record, {field.name: windows}))
 
     @classmethod
-    def _of_checked(cls, record: RecordType, arrays: dict[str, Array]) -> Dataset:
-        """A dataset of arrays that are known to fit and that nobody else writes."""
+    def of_source(cls, source: Source) -> Dataset:
+        """The examples that a source gives."""
         made = cls.__new__(cls)
-        made._fill(record, arrays)
+        made._fill(source)
         return made
 
-    def _fill(self, record: RecordType, arrays: dict[str, Array]) -> None:
-        self._record, self._arrays = record, arrays
-        fields = list(arrays.values())
-        self._size = len(fields[0]) if fields else 0
-        self._block: Words = np.array([self._size, *(word for field in fields for word in (address_of(field), row_bytes(field)))], np.int64)
+    def _fill(self, source: Source) -> None:
+        self._source, self._size = source, len(source)
+        places = [(address_of(array), row_bytes(array)) for array in self.arrays] or [(0, field.nbytes) for field in source.record.fields]
+        self._block: Words = np.array([self._size, self.fed, *(word for pair in places for word in pair)], np.int64)
         self._block.flags.writeable = False
         self._fingerprint = ""
 
     @property
     def record(self) -> RecordType:
-        return self._record
+        return self._source.record
+
+    @property
+    def source(self) -> Source:
+        return self._source
+
+    @property
+    def dataset(self) -> Dataset:
+        return self
+
+    @property
+    def fed(self) -> bool:
+        return not isinstance(self._source, Arrays)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        return tuple(self._arrays.values())
+        """The fields of a direct dataset, in the order of their declaration; a fed one has none."""
+        return tuple(self._source.arrays.values()) if isinstance(self._source, Arrays) else ()
 
     @property
     def block(self) -> Words:
@@ -77,71 +94,87 @@ class Dataset:
 
     @property
     def all(self) -> Batch:
-        """All examples as one batch, in the order in which they are stored; only windows, which overlap here, are copied."""
-        whole = {name: array if array.flags.c_contiguous else aligned_copy(array) for name, array in self._arrays.items()}
-        return Batch.of_checked(self._record, whole)
+        """All examples as one batch, in the order in which they are stored; of a direct dataset only windows, which overlap, are copied.
+
+        Raises DataError R1204 for a row of a file that can't be used.
+        """
+        if not isinstance(self._source, Arrays):
+            return self.gather(np.arange(len(self)))
+        whole = {name: array if array.flags.c_contiguous else aligned_copy(array) for name, array in self._source.arrays.items()}
+        return Batch.of_checked(self.record, whole)
 
     def __len__(self) -> int:
         return self._size
 
+    def rows(self, start: int, count: int) -> Words:
+        return np.arange(start, start + count)
+
+    def gather(self, rows: Words) -> Batch:
+        """The examples with these numbers, each in 0..len-1, as a batch. Raises DataError R1204 for a row of a file that can't be used."""
+        return Batch.of_checked(self.record, self._source.read(rows))
+
     def part(self, start: int, stop: int) -> Dataset:
-        """The examples start to stop - 1 as a dataset; nothing is copied. Raises DataError R1107 for places outside."""
         first, end = checked_part(start, stop, len(self))
-        return Dataset._of_checked(self._record, {name: array[first:end] for name, array in self._arrays.items()})
+        source = self._source
+        return Dataset.of_source(source.part(first, end) if isinstance(source, Arrays) else Part(source, first, end))
 
-    def take(self, count: int) -> Dataset:
-        """The first examples. Raises DataError R1107."""
-        return self.part(0, count)
+    def concat(self, *others: Dataset) -> Dataset:
+        """These examples, behind them those of the other datasets; nothing is copied. Raises ArgumentError R1004 for what is no dataset,
+        R1002 for one of another record."""
+        for other in others:
+            if not isinstance(other, Dataset):
+                raise ArgumentError("R1004", f"concat: expected a dataset, got {type(other).__name__}")
+            if other.record != self.record:
+                raise ArgumentError("R1002", f"concat: expected a dataset of {self.record}, got one of {other.record}")
+        return Dataset.of_source(Joined([self._source, *(other._source for other in others)])) if others else self
 
-    def skip(self, count: int) -> Dataset:
-        """All but the first examples. Raises DataError R1107."""
-        return self.part(count, len(self))
+    def random_split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """A part of the examples, drawn without replacement, and the others: floor(fraction · n + 0.5) of them are in the first.
+
+        Which ones depends on the seed and the number of examples alone. Nothing is copied. Raises ArgumentError R1004.
+        """
+        share, key = checked_number("random_split: fraction", fraction, RANGES["fraction"]), checked_seed("random_split: seed", seed)
+        size = len(self)
+        first, shuffled_rows = split_size(size, share), Shuffled(size, lambda: split_keys(key))
+
+        def part(start: int, stop: int) -> Dataset:
+            return Dataset.of_source(Chosen(self._source, lambda at: shuffled_rows.at(start + at), stop - start))
+
+        return part(0, first), part(first, size)
+
+    def filter(self, keep: object) -> Dataset:
+        """The examples for which `keep`, an array of one bool for each, is true; no example is copied.
+
+        Raises ArgumentError R1001, R1002, R1004, R1006 for what is no such array.
+        """
+        array = of_element_type("filter: keep", usable_array("filter: keep", keep), "bool")
+        if array.shape != (len(self),):
+            message = f"filter: keep: expected one for each of {len(self)} examples, that is shape ({len(self)},), got {array.shape}"
+            raise ArgumentError("R1002", message)
+        (kept,) = np.nonzero(array)
+        return Dataset.of_source(Chosen(self._source, lambda at: kept[at], len(kept)))
 
     def shuffle(self, k: int, seed: int = 0) -> Ordered:
         """The k-th order of the examples: a permutation that depends on k, the seed and the number of examples alone."""
-        number, key, size = checked_int("shuffle: k", k), checked_seed("shuffle: seed", seed), len(self)
-        return Ordered(self, lambda start, count: order(size, key, number, start, count), size, f".shuffle({number}, seed={key})")
+        return shuffled(self, k, seed)
 
-    def sample(self, count: int, k: int, seed: int = 0) -> Ordered:
-        """As many examples, each drawn from all of them, so that one may come several times; which ones depends on k, the seed and the
-        number of examples alone. Raises DataError R1102 where there is none to draw."""
-        number, key, size = checked_int("sample: k", k), checked_seed("sample: seed", seed), len(self)
-        wanted = checked_int("sample: count", count, 0)
-        if not size:
-            raise DataError("R1102", f"the dataset of {self._record.name} is empty: there is no example to draw")
-        words = f".sample({wanted}, {number}, seed={key})"
-        return Ordered(self, lambda start, count: sampled_rows(size, key, number, start, count), wanted, words)
+    def sample(self, count: int, k: int, seed: int = 0, weights: object = None) -> Ordered:
+        """As many examples, each drawn from all of them, so that one may come several times; which ones depends on k, the seed, the number
+        of examples and the weights alone. `weights` has one for each example, f32 or f64: how likely it is, next to the others.
 
-    def batches(self, size: int, drop_last: bool = False) -> Batches:
-        """Batches in the order in which the examples are stored."""
-        return Batches(self, lambda start, count: np.arange(start, start + count), len(self), (size, drop_last), "")
+        Raises DataError R1102 where there is none to draw, R1113 for weights that nothing can be drawn by; ArgumentError R1001 to R1006.
+        """
+        return sampled(self, count, k, seed, weights)
 
     def fingerprint(self) -> str:
         """A hash, as hexadecimal digits, of the fields' names, dtypes and sizes, of the number of examples and of their values; of windows,
-        of the values that they are taken from.
+        of the values that they are taken from. Datasets that hold the same rows have the same, wherever these lie.
 
         It doesn't depend on the names of the record and its axes, nor on the order in which the fields are declared.
         """
         if not self._fingerprint:
-            digest = hashlib.blake2b(digest_size=16)
-            for field in sorted(self._record.fields, key=lambda field: field.name.encode()):
-                array = self._arrays[field.name]
-                kind = "" if array.flags.c_contiguous else " windows"
-                digest.update(f"{field.name} {field.dtype} {len(self)} {field.shape}{kind}\n".encode())
-                digest.update(_values_of(array).reshape(-1).view(np.uint8).data)
-            self._fingerprint = digest.hexdigest()
+            self._fingerprint = fingerprint(self._source)
         return self._fingerprint
-
-    def gather(self, rows: Words) -> Batch:
-        """The examples with these numbers, each in 0..len-1, as a batch."""
-        arrays: dict[str, Array] = {}
-        for field in self._record.fields:
-            shape = (len(rows), *field.shape)
-            dtype = NUMPY_DTYPES[field.dtype]
-            taken = aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(shape)
-            taken[...] = self._arrays[field.name][rows]  # np.take would first make an array of all windows
-            arrays[field.name] = taken
-        return Batch.of_checked(self._record, arrays)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Dataset can't be pickled; pickle the arrays that it is made of")
@@ -152,9 +185,18 @@ class Dataset:
     def __deepcopy__(self, memo: dict[int, object]) -> Dataset:
         return self
 
+    @property
+    def described(self) -> str:
+        return f"{self.record.name} dataset"
+
     def __repr__(self) -> str:
-        fields = ", ".join(str(field) for field in self._record.fields)
-        return f"<Dataset[{self._record.name}] of {len(self)} examples; {fields}>"
+        fields = ", ".join(str(field) for field in self.record.fields)
+        return f"<Dataset[{self.record.name}] of {len(self)} examples; {fields}>"
+
+
+def split_size(count: int, fraction: float) -> int:
+    """How many of so many examples are in the first part of a split: floor(fraction · count + 0.5), in f64."""
+    return min(count, math.floor(fraction * float(count) + 0.5))
 
 
 def row_bytes(array: Array) -> int:
@@ -162,11 +204,3 @@ def row_bytes(array: Array) -> int:
     if array.flags.c_contiguous:
         return int(np.prod(array.shape[1:], dtype=np.int64)) * array.itemsize
     return array.strides[0]
-
-
-def _values_of(array: Array) -> Array:
-    """The array, of windows the values that they are taken from."""
-    if array.flags.c_contiguous:
-        return array
-    count, span = array.shape
-    return as_strided(array, (count + span - 1,), (array.itemsize,), writeable=False)

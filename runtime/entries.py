@@ -1,8 +1,8 @@
 """What a checkpoint holds for each kind of value, and the facts beside it that PyTorch has no place for.
 
 A model is a flat dict of dotted names and tensors, so that PyTorch can load it. Anything else that isn't a number, a string or
-a tensor is a dict of plain values with a "kind". The name "shapescript" holds the facts: the format's version and, for each
-entry, its kind and the names of its axes.
+a tensor is a dict of plain values with a "kind". The name "shapescript" holds the facts: the format's version, the step and the hash of the
+program where they are known and, for each entry, its kind and the names of its axes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,17 @@ class Tensor:
     axes: tuple[str, ...]
 
 
-def encode(values: Mapping[str, object]) -> dict[str, Any]:
-    """The tree to write for named values. Raises ArgumentError R1001, R1004, R1005 or R1006 for what can't be saved."""
+def encode(values: Mapping[str, object], step: int | None = None, program: str | None = None) -> dict[str, Any]:
+    """The tree to write for named values; `step` and the hash of the program that saves are facts of it, where they are known.
+
+    Raises ArgumentError R1001, R1004, R1005 or R1006 for what can't be saved.
+    """
     if FACTS in values:
         raise ArgumentError("R1005", f"save: the name {FACTS!r} is kept for what the checkpoint says of itself; choose another")
     entries = {name: encode_entry(name, value) for name, value in values.items()}
     tree: dict[str, Any] = {name: saved for name, (saved, _) in entries.items()}
-    tree[FACTS] = {"version": VERSION, "entries": {name: facts for name, (_, facts) in entries.items()}}
+    known = {name: fact for name, fact in (("step", step), ("program", program)) if fact is not None}
+    tree[FACTS] = {"version": VERSION, **known, "entries": {name: facts for name, (_, facts) in entries.items()}}
     return tree
 
 

@@ -66,12 +66,38 @@ class DataFileMissing(DataError, FileNotFoundError):
         self.errno, self.filename = errno.ENOENT, filename
 
 
+class DataRowError(DataError):
+    """A row of a data file that can't be used (R1204). `filename` is the file, `row` the number of the example, the first being 0; in a
+    CSV file `line` is the number of the line, the first being 1, and `column` the column's name, where there is one to name."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        filename: str | None = None,
+        row: int | None = None,
+        line: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(code, message)
+        self.filename, self.row, self.line, self.column = filename, row, line, column
+
+
+class PackageMissing(ShapeScriptError, ImportError):
+    """A package that an extra installs, and that isn't there (R1502)."""
+
+    def __init__(self, code: str, message: str, *, name: str | None = None) -> None:
+        super().__init__(code, message)
+        self.name = name
+
+
 class OutOfMemoryError(ShapeScriptError, MemoryError):
     """A run that needs more memory than there is (R1111)."""
 
 
 class LogError(ShapeScriptError, OSError):
-    """A log that can't be written (R1401)."""
+    """A log that can't be written (R1401), that another run is writing (R1402), or whose columns a record doesn't fit (R1403)."""
 
     def __init__(self, code: str, message: str, *, number: int | None = None, filename: str | None = None) -> None:
         super().__init__(code, message)
@@ -117,10 +143,16 @@ class CheckpointUnwritable(CheckpointError, OSError):
         self.errno, self.filename = number, filename
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one, if one is."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return near[0] if near else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint at the nearest known name, to follow a message: "; did you mean 'weight'?", or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def cause_of(error: BaseException) -> str:

@@ -29,10 +29,11 @@ class Position:
     records: int = 0
     hash: str = "00" * HASH_BYTES
 
-    def after(self, line: bytes) -> Position:
+    def after(self, line: bytes, records: int = 1) -> Position:
+        """Where a log is behind one piece more: a line of it, or what it begins with, which is no record."""
         chained = hashlib.blake2b(bytes.fromhex(self.hash), digest_size=HASH_BYTES)
         chained.update(line)
-        return Position(self.size + len(line), self.records + 1, chained.hexdigest())
+        return Position(self.size + len(line), self.records + records, chained.hexdigest())
 
     def as_dict(self) -> dict[str, Any]:
         return {"bytes": self.size, "records": self.records, "hash": self.hash}
@@ -67,13 +68,21 @@ def plain_value(what: str, value: Any) -> Any:
     raise ArgumentError("R1004", f"{what}: a log holds numbers, bools and strings, got {type(value).__name__}")
 
 
+SPELLINGS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def spelled(value: float) -> str:
+    """How logs write a float that isn't finite."""
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
 def _json_value(what: str, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _json_value(what, value.tolist())
     if isinstance(value, list):
         return [_json_value(what, item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        return spelled(value)
     if isinstance(value, bool | int | float | str):
         return value
     raise ArgumentError("R1004", f"{what}: a log holds numbers, bools and strings, got {type(value).__name__}")

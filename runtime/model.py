@@ -22,6 +22,8 @@ from shapescript.runtime.errors import ArgumentError, ArgumentValueError, did_yo
 from shapescript.runtime.groups import Groups
 from shapescript.runtime.host_numbers import checked_seed
 from shapescript.runtime.layout import Layout, Leaf, Tree
+from shapescript.runtime.partial import LoadReport, partial_arrays
+from shapescript.runtime.renaming import Renaming
 from shapescript.runtime.starts import start_array
 from shapescript.runtime.state import fitting_arrays
 
@@ -152,15 +154,24 @@ class Model(SubModel):
         """How optimisers treat each parameter, by its dotted name: `.decay`, `.rate`, `.frozen`. As text it is a table."""
         return self._layout.groups
 
-    def load_state_dict(self, state: Mapping[str, object]) -> None:
+    def load_state_dict(self, state: Mapping[str, object], partial: bool = False, rename: Mapping[str, str] | None = None) -> LoadReport:
         """Take every parameter and buffer from `state`: NumPy arrays, PyTorch's CPU tensors, whatever has `__array__`.
 
-        Raises CheckpointError R1303 of kind "missing", "unexpected", "shape" or "dtype", and then nothing has changed.
+        rename: names in `state`, or what they begin with up to a point, to names here. partial: take the names that both have, and leave
+        the others as they are; the report says which these are. Raises CheckpointError R1303 of kind "missing", "unexpected", "shape" or
+        "dtype", and then nothing has changed; in a partial load "missing" where no name matches.
         """
         if not isinstance(state, Mapping):
             raise ArgumentError("R1004", f"load_state_dict: expected a mapping of names to arrays, got {type(state).__name__}")
-        arrays = fitting_arrays(self._layout.model_name, self._layout, state)
+        where, renaming = self._layout.model_name, Renaming(rename)
+        renamed = renaming.keys(where, state)
+        renaming.check_used(where)
+        if partial:
+            arrays, report = partial_arrays(where, self._layout, renamed)
+        else:
+            arrays, report = fitting_arrays(where, self._layout, renamed), LoadReport(self._layout.names)
         self.take(arrays)
+        return report
 
     def take(self, arrays: Mapping[str, Array]) -> None:
         """Copy checked arrays in; some of them may be views of this model."""

@@ -1,8 +1,7 @@
 """Reads the pickle inside a `.pt` file by interpreting an allow-list of opcodes; no class is looked up and nothing is called.
 
 What such files hold is plain: dicts, lists, tuples, numbers, strings, and tensors that refer to storages beside the pickle.
-Anything else is refused. Tensors come as read-only views of their storage's bytes, so a file can't ask for more memory than
-its size, however often it refers to one storage.
+Anything else is refused.
 """
 
 from __future__ import annotations
@@ -10,30 +9,41 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from shapescript.runtime.arrays import BF16, Array
-from shapescript.runtime.pickle_writer import STORAGE_CLASSES
+from shapescript.runtime.file_errors import UnusableFileError
+from shapescript.runtime.pickle_tensors import (
+    NAMED_DTYPES,
+    STORAGE_DTYPES,
+    UNTYPED_STORAGE,
+    Storage,
+    Storages,
+    is_array,
+    refuse_other_elements,
+    tensor,
+)
 
 _LONGEST_INT = 16  # bytes
 
 _ORDERED_DICT = "collections.OrderedDict"
 _REBUILD_TENSOR = "torch._utils._rebuild_tensor_v2"
-_REBUILD_OTHER_TENSOR = "torch._utils._rebuild_tensor_v3"  # as float8 and uint16 are saved
+_REBUILD_NAMED_TENSOR = "torch._utils._rebuild_tensor_v3"  # of an element type that no storage class is called by, as uint16
 _REBUILD_PARAMETER = "torch._utils._rebuild_parameter"
+_REBUILD_MARKED_PARAMETER = "torch._utils._rebuild_parameter_with_state"  # of a Parameter with attributes of the user's
 _SIZE = "torch.Size"
-_STORAGES = {f"torch.{storage}": BF16 if name == "bfloat16" else np.dtype(name) for name, storage in STORAGE_CLASSES.items()}
-_CALLABLES = frozenset({_ORDERED_DICT, _REBUILD_TENSOR, _REBUILD_PARAMETER, _SIZE})
-
-
-class RefusedPickleError(Exception):
-    """A pickle that isn't of the plain kind; `kind` as in CheckpointError."""
-
-    def __init__(self, message: str, kind: Literal["corrupt", "version", "dtype"] = "corrupt") -> None:
-        super().__init__(message)
-        self.kind: Literal["corrupt", "version", "dtype"] = kind
+_NAMES = frozenset(
+    {
+        _ORDERED_DICT,
+        _REBUILD_TENSOR,
+        _REBUILD_NAMED_TENSOR,
+        _REBUILD_PARAMETER,
+        _REBUILD_MARKED_PARAMETER,
+        _SIZE,
+        UNTYPED_STORAGE,
+        *STORAGE_DTYPES,
+        *NAMED_DTYPES,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -43,53 +53,45 @@ class _Global:
     name: str
 
 
-@dataclass(frozen=True)
-class _Storage:
-    data: bytes
-    dtype: np.dtype[Any]
-    count: int
-
-
 class _Internals(tuple[Any, ...]):
     """A tuple that holds names or storages: an argument, never a value of the result."""
 
 
-def read_pickle(pickle: bytes, storage: Callable[[str], bytes]) -> Any:
-    """The tree that the pickle describes; `storage(key)` gives a storage's bytes. Raises RefusedPickleError."""
+def read_pickle(pickle: bytes, storages: Storages) -> Any:
+    """The tree that the pickle describes. Raises UnusableFileError."""
     try:
-        return _Interpreter(pickle, storage).run()
-    except RefusedPickleError:
+        return _Interpreter(pickle, storages).run()
+    except UnusableFileError:
         raise
     except (IndexError, KeyError, TypeError, ValueError, OverflowError, struct.error) as error:
-        raise RefusedPickleError(f"its pickle is damaged: {error}") from error
+        raise UnusableFileError(f"its pickle is damaged: {error}") from error
 
 
 class _Interpreter:
-    def __init__(self, pickle: bytes, storage: Callable[[str], bytes]) -> None:
-        self._pickle, self._at, self._storage = pickle, 0, storage
+    def __init__(self, pickle: bytes, storages: Storages) -> None:
+        self._pickle, self._at, self._storages = pickle, 0, storages
         self._stack: list[Any] = []
         self._outer: list[list[Any]] = []  # the stacks below each open mark
         self._memo: dict[int, Any] = {}
-        self._storages: dict[str, bytes] = {}
 
     def run(self) -> Any:
         if self._take(1) != b"\x80":
-            raise RefusedPickleError("its pickle has no beginning")
+            raise UnusableFileError("its pickle has no beginning")
         if (protocol := self._take(1)[0]) != 2:
-            raise RefusedPickleError(f"its pickle has protocol {protocol}; only 2 is read, torch.save's default", "version")
+            raise UnusableFileError(f"its pickle has protocol {protocol}; only 2 is read, torch.save's default", "version")
         while (opcode := self._take(1)) != b".":
             action = _ACTIONS.get(opcode)
             if action is None:
-                raise RefusedPickleError(f"its pickle has the opcode {opcode!r}, which plain data never needs")
+                raise UnusableFileError(f"its pickle has the opcode {opcode!r}, which plain data never needs")
             action(self)
         if self._at != len(self._pickle) or len(self._stack) != 1 or self._outer:
-            raise RefusedPickleError("its pickle doesn't end where it should")
+            raise UnusableFileError("its pickle doesn't end where it should")
         return self._plain(self._stack.pop())
 
     def _take(self, count: int) -> bytes:
         taken = self._pickle[self._at : self._at + count]
         if len(taken) != count:
-            raise RefusedPickleError("its pickle ends too soon")
+            raise UnusableFileError("its pickle ends too soon")
         self._at += count
         return taken
 
@@ -108,17 +110,17 @@ class _Interpreter:
         self._stack = []
 
     def _plain(self, value: Any) -> Any:
-        if isinstance(value, _Global | _Storage | _Internals):
-            raise RefusedPickleError("its pickle uses a name as a value")
+        if isinstance(value, _Global | Storage | _Internals):
+            raise UnusableFileError("its pickle uses a name as a value")
         return value
 
     def _push_tuple(self, items: list[Any]) -> None:
-        internal = any(isinstance(item, _Global | _Storage | _Internals) for item in items)
+        internal = any(isinstance(item, _Global | Storage | _Internals) for item in items)
         self._push(_Internals(items) if internal else tuple(items))
 
     def _push_last(self, count: int) -> None:
         if len(self._stack) < count:
-            raise RefusedPickleError("its pickle takes values that aren't there")
+            raise UnusableFileError("its pickle takes values that aren't there")
         items = self._stack[-count:]
         del self._stack[-count:]
         self._push_tuple(items)
@@ -126,7 +128,7 @@ class _Interpreter:
     def _push_int(self) -> None:
         length = self._take(1)[0]
         if length > _LONGEST_INT:
-            raise RefusedPickleError(f"its pickle has an int of {length} bytes")
+            raise UnusableFileError(f"its pickle has an int of {length} bytes")
         self._push(int.from_bytes(self._take(length), "little", signed=True))
 
     def _push_text(self) -> None:
@@ -136,67 +138,58 @@ class _Interpreter:
         module, name, _ = [*self._pickle[self._at : self._at + 512].split(b"\n", 2), b"", b""][:3]
         self._at += len(module) + len(name) + 2
         full = f"{module.decode('ascii', 'replace')}.{name.decode('ascii', 'replace')}"
-        if full not in _CALLABLES and full not in _STORAGES:
-            if full.startswith("torch.") and full.endswith("Storage"):
-                raise RefusedPickleError(f"it holds a {full}, whose element type isn't supported", "dtype")
-            if full == _REBUILD_OTHER_TENSOR:
-                raise RefusedPickleError("it holds a tensor whose element type isn't supported", "dtype")
-            raise RefusedPickleError(f"its pickle refers to {full}, which plain data never needs")
+        if full not in _NAMES:
+            refuse_other_elements(full)
+            raise UnusableFileError(f"its pickle refers to {full}, which plain data never needs")
         self._push(_Global(full))
 
     def _append(self, items: list[Any]) -> None:
         target = self._stack[-1]
         if type(target) is not list:
-            raise RefusedPickleError("its pickle appends to what is no list")
+            raise UnusableFileError("its pickle appends to what is no list")
         target.extend(self._plain(item) for item in items)
 
     def _set_items(self, items: list[Any]) -> None:
         target = self._stack[-1]
         if type(target) is not dict or len(items) % 2:
-            raise RefusedPickleError("its pickle sets items of what is no dict")
+            raise UnusableFileError("its pickle sets items of what is no dict")
         for key, value in zip(items[::2], items[1::2], strict=True):
             # Other keys have no use in such files, and hashes that an author can choose make a dict slow.
             if type(key) is not str and (type(key) is not int or abs(key) >= 2**63):
-                raise RefusedPickleError(f"its pickle has a key of type {type(key).__name__}")
+                raise UnusableFileError(f"its pickle has a key of type {type(key).__name__}")
             target[key] = self._plain(value)
 
     def _build(self) -> None:
         """The state of an OrderedDict: PyTorch keeps the versions of modules there, which say nothing about the values."""
         state = self._stack.pop()
         if type(state) is not dict or type(self._stack[-1]) is not dict:
-            raise RefusedPickleError("its pickle gives a state to what is no dict")
+            raise UnusableFileError("its pickle gives a state to what is no dict")
 
     def _reduce(self) -> None:
         arguments, function = self._stack.pop(), self._stack.pop()
         if not isinstance(function, _Global) or not isinstance(arguments, tuple):
-            raise RefusedPickleError("its pickle calls what is no function")
+            raise UnusableFileError("its pickle calls what is no function")
         if function.name == _ORDERED_DICT and not arguments:
             self._push({})
         elif function.name == _REBUILD_TENSOR and len(arguments) >= 4:
-            self._push(_tensor(*arguments[:4]))
-        elif function.name == _REBUILD_PARAMETER and arguments and isinstance(arguments[0], np.ndarray):
+            storage, offset, shape, strides = arguments[:4]
+            self._push(tensor(storage, offset, shape, strides, arguments[6:]))
+        elif function.name == _REBUILD_NAMED_TENSOR and len(arguments) >= 7:
+            storage, offset, shape, strides = arguments[:4]
+            self._push(tensor(storage, offset, shape, strides, arguments[7:], _named_dtype(arguments[6])))
+        elif function.name in (_REBUILD_PARAMETER, _REBUILD_MARKED_PARAMETER) and arguments and is_array(arguments[0]):
             self._push(arguments[0])
         elif function.name == _SIZE and len(arguments) == 1 and isinstance(arguments[0], tuple):
             self._push(self._plain(arguments[0]))
         else:
-            raise RefusedPickleError(f"its pickle calls {function.name} with arguments that don't fit")
+            raise UnusableFileError(f"its pickle calls {function.name} with arguments that don't fit")
 
     def _push_storage(self) -> None:
         reference = self._stack.pop()
         if not isinstance(reference, tuple) or len(reference) != 5 or reference[0] != "storage":
-            raise RefusedPickleError("its pickle refers to what is no storage")
+            raise UnusableFileError("its pickle refers to what is no storage")
         _, kind, key, _, count = reference
-        dtype = _STORAGES.get(kind.name) if isinstance(kind, _Global) else None
-        if dtype is None or type(key) is not str or type(count) is not int:
-            raise RefusedPickleError("its pickle refers to what is no storage")
-        if key not in self._storages:
-            self._storages[key] = self._storage(key)
-        data = self._storages[key]
-        if count * dtype.itemsize != len(data):
-            raise RefusedPickleError(f"storage {key} has {len(data)} bytes, not {count} elements of {dtype}")
-        if dtype == np.bool_ and np.frombuffer(data, np.uint8).max(initial=0) > 1:
-            raise RefusedPickleError(f"storage {key} holds bools that are neither 0 nor 1")
-        self._push(_Storage(data, dtype, count))
+        self._push(self._storages.storage(kind.name if isinstance(kind, _Global) else None, key, count))
 
     def _put(self, place: int) -> None:
         self._memo[place] = self._stack[-1]
@@ -205,15 +198,10 @@ class _Interpreter:
         self._push(self._memo[place])
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any) -> Array:
-    """A view of the storage; NumPy itself refuses one that would reach outside it."""
-    numbers_fit = isinstance(shape, tuple) and isinstance(strides, tuple) and len(shape) == len(strides)
-    if not isinstance(storage, _Storage) or not numbers_fit or any(type(n) is not int or n < 0 for n in (offset, *shape, *strides)):
-        raise RefusedPickleError("its pickle describes a tensor that can't be")
-    size = storage.dtype.itemsize
-    if 0 in shape:
-        return np.ndarray(shape, storage.dtype)
-    return np.ndarray(shape, storage.dtype, storage.data, offset * size, [stride * size for stride in strides])
+def _named_dtype(name: Any) -> Any:
+    if not isinstance(name, _Global) or name.name not in NAMED_DTYPES:
+        raise UnusableFileError("its pickle describes a tensor of no element type")
+    return NAMED_DTYPES[name.name]
 
 
 _ACTIONS: dict[bytes, Callable[[_Interpreter], None]] = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shapescript.runtime.arrays import (
+    NUMPY_DTYPES,
     Array,
     ElementType,
     aligned_copy,
@@ -31,6 +33,11 @@ class Field:
     axes: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
 
+    @property
+    def nbytes(self) -> int:
+        """Of one example's value."""
+        return math.prod(self.shape) * NUMPY_DTYPES[self.dtype].itemsize
+
     def __str__(self) -> str:
         return f"{self.name}: {'' if self.dtype == 'f32' else self.dtype}{axes_text(self.axes)} {sizes(self.shape)}"
 
@@ -45,6 +52,14 @@ class RecordType:
     @property
     def field_names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one example."""
+        return sum(field.nbytes for field in self.fields)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.fields))})"
 
 
 class Batch:

@@ -20,7 +20,8 @@ class LogSink(ABC):
     def write(self, record_name: str, fields: Mapping[str, Any]) -> None:
         """Take one record. When this returns, the record has left this process, where the sink is a file.
 
-        Raises ArgumentError R1004 for a field that is no number, bool, string or array; LogError R1401.
+        Raises ArgumentError R1004 for a field that the sink can't hold; LogError R1401; R1402 where another writes the same file;
+        R1403 for a record that doesn't fit the log's columns. Then no part of the record is in the log.
         """
 
     @abstractmethod
@@ -35,12 +36,30 @@ class LogSink(ABC):
     def check_restore(self, position: Mapping[str, Any]) -> None:
         """Raise, having changed nothing, unless `restore(position)` can be done.
 
-        Raises CheckpointError R1303 of kind "value" where the sink holds something else, R1302 for what is no position.
+        Raises CheckpointError R1303 of kind "value" where the sink holds something else, R1302 for what is no position; LogError R1401,
+        and R1402 where another writes the same file.
         """
 
     @abstractmethod
     def restore(self, position: Mapping[str, Any]) -> None:
         """Go back to a position: a sink that holds more is cut back and its tail is kept, an empty one begins there."""
+
+    def check_write(self, record_name: str, fields: Mapping[str, Any]) -> None:  # noqa: B027  # a sink may have nothing to check
+        """Raise what `write` would find wrong with the record, or with who else writes the log; no record and no file changes."""
+
+    def note(self, kind: str, text: str) -> None:  # noqa: B027
+        """Keep a remark among the records, {"note": kind, "text": text}, where the sink can hold one; elsewhere nothing is done.
+
+        Raises LogError R1401 or R1402.
+        """
+
+    def release(self) -> None:  # noqa: B027
+        """Let go of what the sink holds of the system: its file, and the lock that keeps others away. The next write takes it again."""
+
+    def close(self) -> None:
+        """Make what was written durable, then let go; a later write goes on. Raises LogError R1401."""
+        self.flush()
+        self.release()
 
     def check_kind(self, position: Mapping[str, Any]) -> None:
         found = position.get("kind")
@@ -110,6 +129,12 @@ class MemorySink(LogSink):
 
     def write(self, record_name: str, fields: Mapping[str, Any]) -> None:
         self.records.append(LogRecord(record_name, fields))
+
+    def check_write(self, record_name: str, fields: Mapping[str, Any]) -> None:
+        LogRecord(record_name, fields)
+
+    def note(self, kind: str, text: str) -> None:
+        self.write("Note", {"note": kind, "text": text})
 
     def flush(self) -> None:
         """Memory is as durable as it gets."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 from shapescript.runtime.arrays import canonical_nan
-from shapescript.runtime.pickle_reader import RefusedPickleError, read_pickle
+from shapescript.runtime.file_errors import DamagedFileError, UnusableFileError
+from shapescript.runtime.pickle_reader import read_pickle
+from shapescript.runtime.pickle_tensors import Storages
 from shapescript.runtime.pickle_writer import pickled
-from shapescript.runtime.zip_reader import DamagedArchiveError, ZipReader
+from shapescript.runtime.zip_reader import ZipReader
 from shapescript.runtime.zip_writer import ZipWriter
 
 _ROOT = "archive"
@@ -33,38 +35,45 @@ def write_torch(file: BinaryIO, tree: dict[str, Any]) -> None:
     archive.finish()
 
 
-def read_torch(file: BinaryIO) -> Any:
+def read_torch(file: BinaryIO, widen: bool = False) -> Any:
     """The tree in a file: OrderedDicts come as dicts, tensors as read-only arrays that may share memory with each other.
 
-    Every byte of the file that carries meaning is checked. Raises TruncatedArchiveError, DamagedArchiveError, RefusedPickleError.
+    With `widen` tensors of bf16 come as the float32 numbers that they hold. Every byte of the file that carries meaning is checked.
+    Raises TruncatedFileError, DamagedFileError, UnusableFileError.
     """
-    if file.read(len(_LEGACY_START)) == _LEGACY_START:
-        raise RefusedPickleError("it was written by PyTorch before 1.6; load it there and torch.save it again", "version")
-    archive = ZipReader(file)
-    pickles = [name for name in archive.members if name.count("/") == 1 and name.endswith("/data.pkl")]
-    if len(pickles) != 1:
-        raise DamagedArchiveError("it holds no data.pkl, as files of torch.save do")
-    root = pickles[0].removesuffix("/data.pkl")
-    _check_version(archive, root)
+    archive, root = opened_archive(file)
     unread = set(archive.members)
 
     def storage(key: str) -> bytes:
         unread.discard(f"{root}/data/{key}")
         return archive.read(f"{root}/data/{key}")
 
-    unread.discard(pickles[0])
-    tree = read_pickle(archive.read(pickles[0]), storage)
+    unread.discard(f"{root}/data.pkl")
+    tree = read_pickle(archive.read(f"{root}/data.pkl"), Storages(storage, widen))
     for name in unread:
         archive.read(name)  # for its checksum
     return tree
 
 
+def opened_archive(file: BinaryIO) -> tuple[ZipReader, str]:
+    """The archive that a file is, and the folder in it that has the pickle. Raises UnusableFileError."""
+    if file.read(len(_LEGACY_START)) == _LEGACY_START:
+        raise UnusableFileError("it was written by PyTorch before 1.6; load it there and torch.save it again", "version")
+    archive = ZipReader(file)
+    pickles = [name for name in archive.members if name.count("/") == 1 and name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise DamagedFileError("it holds no data.pkl, as files of torch.save do")
+    root = pickles[0].removesuffix("/data.pkl")
+    _check_version(archive, root)
+    return archive, root
+
+
 def _check_version(archive: ZipReader, root: str) -> None:
     if f"{root}/constants.pkl" in archive.members:
-        raise RefusedPickleError("it is a TorchScript program, not a checkpoint", "version")
+        raise UnusableFileError("it is a TorchScript program, not a checkpoint", "version")
     version = archive.read(f"{root}/version").strip()
     if not version.isdigit() or not 1 <= int(version) <= _NEWEST_VERSION:
-        raise RefusedPickleError(f"it has version {version.decode('ascii', 'replace')} of PyTorch's format", "version")
+        raise UnusableFileError(f"it has version {version.decode('ascii', 'replace')} of PyTorch's format", "version")
     order = f"{root}/byteorder"
     if order in archive.members and archive.read(order) != b"little":
-        raise RefusedPickleError("its numbers are in big-endian order", "version")
+        raise UnusableFileError("its numbers are in big-endian order", "version")

@@ -82,6 +82,21 @@ def from_torch(where: str, kind: type[State], layout: Layout, state: Mapping[str
     return loaded
 
 
+def remembered_in_torch(
+    where: str, kind: type[Optimiser], layout: Layout, state: Mapping[str, Any]
+) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The updates done, and for each of the kind's slots what it holds by the parameters' names; those that the layout lacks too.
+
+    Raises CheckpointError R1303 as `from_torch` does, but for names that are missing or unexpected.
+    """
+    reader = _Reader(where, kind, layout)
+    found = list(reader.parameters(state, None))
+    slots = {
+        slot.name: {one.name: one.entry[SLOTS[slot.name]] for one in found if SLOTS[slot.name] in one.entry} for slot in kind.kind.slots
+    }
+    return reader.shared_step(found), slots
+
+
 @dataclass(frozen=True)
 class _Parameter:
     """One of PyTorch's: its name, the constants of its group, what is remembered of it, the updates done."""
@@ -159,16 +174,19 @@ class _Reader:
     def state_of(self, found: Sequence[_Parameter]) -> Optimiser:
         self._check_names([one.name for one in found])
         state = self.kind.with_constants(self.layout, list(self._shared_constants(found).values()))
-        steps = sorted({one.step for one in found})
-        if len(steps) > 1:
-            self._fail("value", f"some parameters have done {steps[0]} updates, others {steps[-1]}")
-        state.step = steps[0] if steps else 0
+        state.step = self.shared_step(found)
         remembered = [leaf for leaf in self.layout.slots if leaf.differentiable]
         for slot in state.slot_names if state.step else ():
             arrays = {one.name: one.entry[SLOTS[slot]] for one in found if SLOTS[slot] in one.entry}
             for name, array in fitting_arrays(f"{self.where}.{SLOTS[slot]}", remembered, arrays).items():
                 np.copyto(self.layout.slots.view(state.slot(slot), name), array)
         return state
+
+    def shared_step(self, found: Sequence[_Parameter]) -> int:
+        steps = sorted({one.step for one in found})
+        if len(steps) > 1:
+            self._fail("value", f"some parameters have done {steps[0]} updates, others {steps[-1]}")
+        return steps[0] if steps else 0
 
     def _check_names(self, found: Sequence[str]) -> None:
         known = set(found)

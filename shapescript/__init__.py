@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shapescript.program import Program, load
     from shapescript.runtime.bfloat16 import bfloat16
     from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
+    from shapescript.runtime.csv_sink import CsvSink, csv
     from shapescript.runtime.dataset import Dataset
     from shapescript.runtime.errors import (
         ArgumentError,
@@ -29,17 +30,23 @@ if TYPE_CHECKING:
         CheckpointUnwritable,
         DataError,
         DataFileMissing,
+        DataRowError,
         LogError,
         OutOfMemoryError,
+        PackageMissing,
         ShapeScriptError,
     )
-    from shapescript.runtime.jsonl import JsonLinesSink
-    from shapescript.runtime.jsonl import JsonLinesSink as jsonl  # noqa: N813  # as programs call it
+    from shapescript.runtime.inspection import inspect
+    from shapescript.runtime.jsonl import JsonLinesSink, jsonl
+    from shapescript.runtime.latest import latest_checkpoint
     from shapescript.runtime.mode import Eval, Mode, Train
     from shapescript.runtime.model import Model
     from shapescript.runtime.optimiser import Adam, AdamW, Sgd
+    from shapescript.runtime.read_log import Log, read_log
     from shapescript.runtime.record import Batch
-    from shapescript.runtime.sinks import LogSink, MemorySink
+    from shapescript.runtime.sinks import LogRecord, LogSink, MemorySink
+    from shapescript.runtime.tee_sink import TeeSink, tee
+    from shapescript.runtime.tensorboard_sink import TensorBoardSink, tensorboard
     from shapescript.runtime.vocabulary import ByteVocabulary, Vocabulary
 
 __version__ = "0.1.0"
@@ -50,6 +57,7 @@ _PLACES = {
     "program": ("Program", "load"),
     "runtime.bfloat16": ("bfloat16",),
     "runtime.checkpoint": ("load_checkpoint", "save_checkpoint"),
+    "runtime.csv_sink": ("CsvSink", "csv"),
     "runtime.dataset": ("Dataset",),
     "runtime.errors": (
         "ArgumentError",
@@ -58,20 +66,26 @@ _PLACES = {
         "CheckpointUnwritable",
         "DataError",
         "DataFileMissing",
+        "DataRowError",
         "LogError",
         "OutOfMemoryError",
+        "PackageMissing",
         "ShapeScriptError",
     ),
-    "runtime.jsonl": ("JsonLinesSink",),
+    "runtime.inspection": ("inspect",),
+    "runtime.jsonl": ("JsonLinesSink", "jsonl"),
+    "runtime.latest": ("latest_checkpoint",),
     "runtime.mode": ("Eval", "Mode", "Train"),
     "runtime.model": ("Model",),
     "runtime.optimiser": ("Adam", "AdamW", "Sgd"),
+    "runtime.read_log": ("Log", "read_log"),
     "runtime.record": ("Batch",),
-    "runtime.sinks": ("LogSink", "MemorySink"),
+    "runtime.sinks": ("LogRecord", "LogSink", "MemorySink"),
+    "runtime.tee_sink": ("TeeSink", "tee"),
+    "runtime.tensorboard_sink": ("TensorBoardSink", "tensorboard"),
     "runtime.vocabulary": ("ByteVocabulary", "Vocabulary"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
-_ALIASES = {"jsonl": "JsonLinesSink"}
 
 __all__ = [
     "Adam",
@@ -83,32 +97,45 @@ __all__ = [
     "CheckpointMissing",
     "CheckpointUnwritable",
     "CompileError",
+    "CsvSink",
     "DataError",
     "DataFileMissing",
+    "DataRowError",
     "Dataset",
     "Diagnostic",
     "Eval",
     "InternalError",
     "JsonLinesSink",
+    "Log",
     "LogError",
+    "LogRecord",
     "LogSink",
     "MemorySink",
     "Mode",
     "Model",
     "OutOfMemoryError",
+    "PackageMissing",
     "Program",
     "Sgd",
     "ShapeScriptError",
+    "TeeSink",
+    "TensorBoardSink",
     "Train",
     "Vocabulary",
     "__version__",
     "bfloat16",
     "check",
+    "csv",
+    "inspect",
     "jsonl",
+    "latest_checkpoint",
     "load",
     "load_checkpoint",
+    "read_log",
     "save_checkpoint",
     "std",
+    "tee",
+    "tensorboard",
 ]
 
 install()
@@ -117,10 +144,10 @@ install()
 def __getattr__(name: str) -> Any:
     if name == "std":
         return import_module(f"{__name__}.std")
-    module = _MODULES.get(_ALIASES.get(name, name))
+    module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    value = getattr(import_module(f"{__name__}.{module}"), _ALIASES.get(name, name))
+    value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 

@@ -18,7 +18,7 @@ from shapescript.engines import EngineName, Run, compiled
 from shapescript.generic_calls import GenericSignatures
 from shapescript.host import ProgramHost, as_error, out_of_memory
 from shapescript.layouts import Layouts
-from shapescript.runtime.errors import ArgumentError
+from shapescript.runtime.errors import ArgumentError, ShapeScriptError
 from shapescript.signatures import literal, signature_text
 
 _OTHER_KIND = ("R1004", "R1005")  # codes that say that a call means another overload
@@ -72,13 +72,26 @@ class Calls:
         else:
             overload, (arguments, sizes) = self._chosen(overloads, positional, named)
         run = self._instances.instance(overload, sizes)
+        self._host.logs.begin()
+        try:
+            values = self._values(run, arguments, overload.signature)
+        except ShapeScriptError as error:
+            self._host.logs.failed(error)
+            raise
+        finally:
+            self._host.end_call()
+        return overload.give(iter(values), sizes)
+
+    def _values(self, run: Run, arguments: Sequence[Any], signature: Signature) -> Sequence[Any]:
+        """What the engine gives, once all that was saved is safe. An engine's errors become those that users catch."""
         try:
             values = run(arguments, self._host)
+            self._host.saves.wait()
         except ExecutionError as error:
             raise as_error(error) from None
         except MemoryError as error:
-            raise out_of_memory(error, self.name, overload.signature.span) from None
-        return overload.give(iter(values), sizes)
+            raise out_of_memory(error, self.name, signature.span) from None
+        return values
 
     def _made(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, ...]:
         """The overloads: kept, unless one of them is generic and depends on this call's arguments."""

@@ -1,4 +1,4 @@
-"""The command line: run, check, build, std. Help and checking load neither NumPy nor llvmlite."""
+"""The command line: run, check, build, inspect, std. Help and checking load neither NumPy nor llvmlite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import NoReturn
 
 from shapescript.compiler.check.program import Program, Signature
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
-from shapescript.failures import BAD_USAGE, FAILED, OK, forgiving_streams, say, show, status_of, termination_as_exception
+from shapescript.failures import BAD_USAGE, FAILED, OK, forgiving_streams, say, show, status_of
+from shapescript.inspect_command import add_inspect
+from shapescript.signals import Signals
 from shapescript.std_command import add_std
 
 STAGES = ("tree", "ir", "grad", "fused", "final", "llvm", "asm")
@@ -21,20 +23,34 @@ STATUS_TEXT = """exit status: 0 done; 1 errors in the program or while it ran; 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives the exit status."""
-    with termination_as_exception(), forgiving_streams():
-        doing = "command line"
+    with Signals() as signals:
+        return ended(arguments, signals)
+
+
+def ended(arguments: Sequence[str] | None, signals: Signals) -> int:
+    """The status of a command, whatever ends it. A signal is raised once, so one that comes while a failure is told is caught too."""
+    doing = "command line"
+    with forgiving_streams():
         try:
-            options = _parser().parse_args(arguments)
-            doing = options.command
-            status: int = options.action(options)
-            sys.stdout.flush()
-        except SystemExit as end:  # argparse: help, version, bad usage
-            return end.code if isinstance(end.code, int) else BAD_USAGE
-        except BaseException as error:  # whatever ends the command becomes text and a status
-            with contextlib.suppress(BrokenPipeError):
-                return status_of(error, doing)
-            return FAILED
+            try:
+                options = _parser().parse_args(arguments)
+                doing = options.command
+                status: int = options.action(options)
+                sys.stdout.flush()
+                signals.over()
+            except SystemExit as end:  # argparse: help, version, bad usage
+                return end.code if isinstance(end.code, int) else BAD_USAGE
+            except Exception as error:  # becomes text and a status
+                return _told(signals.cause(error), doing)
+        except KeyboardInterrupt as error:
+            return _told(signals.cause(error), doing)
     return status
+
+
+def _told(error: BaseException, doing: str) -> int:
+    with contextlib.suppress(BrokenPipeError):
+        return status_of(error, doing)
+    return FAILED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("file", metavar="FILE")
     build.set_defaults(action=_build)
 
+    add_inspect(commands)
     add_std(commands)
     return parser
 
@@ -114,11 +131,13 @@ def _run(options: argparse.Namespace) -> int:
     from shapescript.program import Program as Loaded
     from shapescript.progress import Progress
     from shapescript.progress_line import is_terminal
+    from shapescript.runtime.notices import listening
 
     progress = Progress(sys.stderr, is_terminal(sys.stderr))
     program = Loaded(checked, Path(options.file), options.engine, progress)
     try:
-        program.main(**arguments)
+        with listening(progress.told):
+            program.main(**arguments)
     except BaseException:
         progress.flush_logs()
         raise

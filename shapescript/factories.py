@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Union
 
 from shapescript.compiler.check.element_parameters import BY_NAME
@@ -11,6 +13,7 @@ from shapescript.compiler.check.types import Record
 from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, Symbol, dim, of
 from shapescript.compiler.ir.types import Element, ModelType, replace_models, substitute_model
 from shapescript.layouts import Layouts
+from shapescript.runtime.data_files import load_file, load_files
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, did_you_mean
 from shapescript.runtime.host_numbers import checked_int, checked_seed
@@ -126,6 +129,23 @@ class RecordFactory:
     def dataset(self, /, **arrays: object) -> Dataset:
         """A dataset of copies of the arrays; each has an axis of examples, then its field's. Raises ArgumentError R1001 to R1006."""
         return Dataset(self._layouts.declared_record(self._record), arrays)
+
+    def load(self, path: str | os.PathLike[str] | None = None, /, **files: str | os.PathLike[str]) -> Dataset:
+        """The dataset in a file, `.npz`, `.csv`, `.parquet`, `.arrow` or `.feather`, or `.npy` for a record of one field; or by name the
+        `.npy` file of each field. An `.npz` is loaded, of others the rows are read when they are needed.
+
+        Raises DataFileMissing R1201; DataError R1202 for a file that is damaged or doesn't fit; DataRowError R1204 for the first row of a
+        CSV file; PackageMissing R1502; ArgumentError R1004 and R1005 for arguments that are no paths or no fields.
+        """
+        record = self._layouts.declared_record(self._record)
+        if (path is None) == (not files):
+            raise ArgumentError("R1005", f"{record.name}.load takes one file, or by name a file for each field")
+        for name, value in {**({"path": path} if path is not None else {}), **files}.items():
+            if not isinstance(value, str | os.PathLike):
+                raise ArgumentError("R1004", f"{record.name}.load: {name}: expected a path, got {type(value).__name__}")
+        if path is not None:
+            return load_file(record, Path(path))
+        return load_files(record, {name: Path(file) for name, file in files.items()})
 
     def windows(self, values: object) -> Dataset:
         """A dataset of all windows of an array of one axis: example i of this record's one field begins at value i. The values are copied

@@ -1,39 +1,22 @@
-"""How the command line ends: exceptions as text and exit status, signals as exceptions."""
+"""How the command line ends: exceptions as text and exit status."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from types import FrameType
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Span
 from shapescript.compiler.diagnostics.render import render_text
 from shapescript.runtime.errors import ShapeScriptError, cause_of
+from shapescript.signals import Terminated
 
 OK, FAILED, BAD_USAGE, COMPILER_BUG, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 
 DEBUG_VARIABLE = "SHAPESCRIPT_DEBUG"
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: what runs is left as after Ctrl-C."""
-
-
-@contextmanager
-def termination_as_exception() -> Iterator[None]:
-    def terminate(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

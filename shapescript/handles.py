@@ -10,17 +10,30 @@ from shapescript.runtime.arrays import Array, Words, engine_array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.layout import Layout
 from shapescript.runtime.optimiser import OPTIMISERS, Optimiser
+from shapescript.runtime.orders import Ordered
 
 
 class DatasetHandle:
     """A dataset as an engine gets it."""
 
-    __slots__ = ("arrays", "block", "dataset")
+    __slots__ = ("arrays", "block", "dataset", "shapes")
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
         self.block: Words = dataset.block
         self.arrays: tuple[Array, ...] = tuple(map(engine_array, dataset.arrays))
+        self.shapes = [field.shape for field in dataset.record.fields]
+
+
+class OrderHandle:
+    """An order of a dataset as an engine gets it; `dataset` is what it orders."""
+
+    __slots__ = ("block", "dataset", "ordered", "rows")
+
+    def __init__(self, ordered: Ordered, dataset: DatasetHandle) -> None:
+        self.ordered, self.dataset = ordered, dataset
+        self.block: Words = ordered.block
+        self.rows = ordered.rows
 
 
 def optimiser_state(optimiser: Optimiser) -> OptimiserState:

@@ -1,4 +1,4 @@
-"""Texts, vocabularies and parts of datasets, as an engine's host makes them."""
+"""Texts and vocabularies, as an engine's host makes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class TextHost:
         self._layouts, self._folder = layouts, folder
         self.handlers: dict[str, Handler] = {
             "load_text": self._load_text,
-            "dataset_part": lambda op, operands: (DatasetHandle(operands[0].dataset.part(*operands[1:])),),
             "vocabulary": lambda op, operands: (Vocabulary.of_text(read_text(self._found(operands[0]))),),
             "byte_vocabulary": lambda op, operands: (BYTES,),
             "decode": lambda op, operands: (operands[0].decode(operands[1]),),

@@ -32,7 +32,7 @@ class Program:
         if checked.module is None:
             raise CompileError(checked.diagnostics)
         layouts = Layouts()
-        host = ProgramHost(layouts, path.absolute().parent, watcher)
+        host = ProgramHost(layouts, path.absolute().parent, checked.texts, watcher)
         instances = Instances(checked.module, engine, checked.generics)
         shared = (instances, layouts, host, GenericSignatures(checked, layouts))
         names = vars(self)

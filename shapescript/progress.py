@@ -86,6 +86,12 @@ class Progress:
         else:
             self._line.hide()
 
+    def told(self, text: str) -> None:
+        """A notice has a line of its own; a line that is drawn gives way to it, and is drawn again."""
+        self._line.hide()
+        self._stream.write(f"note: {text}\n")
+        self._stream.flush()
+
     def polled(self) -> None:
         if self._live and self._news and self._is_due(LIVE_SECONDS):
             self._show()

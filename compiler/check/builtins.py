@@ -18,7 +18,9 @@ from shapescript.compiler.check import (
     builtins_models,
     builtins_ordering,
     builtins_patterns,
+    builtins_saving,
     builtins_selection,
+    builtins_sinks,
     builtins_tensors,
     builtins_texts,
     builtins_training,
@@ -29,14 +31,6 @@ from shapescript.compiler.check import (
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.site import Handler
 from shapescript.compiler.check.typed import Typed
-
-# Functions of language.md that this version does not compile yet: E0902 where one is called.
-NOT_BUILT = (
-    "csv",
-    "tensorboard",
-    "memory",
-    "tee",
-)
 
 NAMES_AS_VALUES: dict[str, Callable[[Body], Typed]] = {
     "Eval": lambda body: Typed(types.MODE, body.builder.emit("mode_eval")),
@@ -61,5 +55,7 @@ BUILTINS: dict[str, Handler] = {
     **builtins_data.HANDLERS,
     **builtins_texts.HANDLERS,
     **builtins_draws.HANDLERS,
+    **builtins_sinks.HANDLERS,
     **builtins_files.HANDLERS,
+    **builtins_saving.HANDLERS,
 }

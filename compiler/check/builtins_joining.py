@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from shapescript.compiler.check import patterns, types
 from shapescript.compiler.check.axes import agree, places_called
+from shapescript.compiler.check.builtins_data import concat_datasets
 from shapescript.compiler.check.positions import PositionReader, is_decided_by_run, is_never_negative
 from shapescript.compiler.check.report import did_you_mean
 from shapescript.compiler.check.site import Handler, Site, name_of_axis
@@ -36,6 +37,9 @@ def _parts(site: Site, example: str) -> tuple[list[tree.Argument], list[tuple[Va
     for argument in operands:
         typed = site.evaluate(argument)
         if not isinstance(typed.type, Tensor):
+            if site.name == "concat" and isinstance(typed.type, types.Dataset):
+                text = f"`concat` is of tensors or of datasets, not of both: found {found[0][1]} and {typed.type}"
+                site.fail("E0301", text, argument.value.span)
             hint = "numbers are put together as `[a, b]`" if isinstance(typed.type, types.Scalar) else None
             site.fail("E0301", f"`{site.name}` takes tensors, found {typed.type}", argument.value.span, hint)
         if found and typed.type.element is not found[0][1].element:
@@ -70,6 +74,8 @@ def _concat(site: Site) -> Typed:
     """The joined axis is the one that `over` names in any of the parts; it has the same place in all, and any name and size."""
     if site.node.pattern is not None:
         site.fail("E0407", "`concat` takes no pattern: `concat(x, y, over=n)`")
+    if site.items is None and _begins_with_dataset(site):
+        return concat_datasets(site)
     operands, found, over = _parts(site, "concat(x, y, over=n)")
     kinds = [kind for _, kind in found]
     place = _joined(site, kinds, over)
@@ -79,6 +85,11 @@ def _concat(site: Site) -> Typed:
     if len(kinds) > 1:
         axes[place] = single(sum((kind.axes[place].size for kind in kinds), Size()))
     return Typed(Tensor(kinds[0].element, tuple(axes)), (site.body.builder.op("concat", *(value for value, _ in found), position=place),))
+
+
+def _begins_with_dataset(site: Site) -> bool:
+    first = next(iter(site.node.arguments), None)
+    return first is not None and first.name is None and isinstance(site.evaluate(first).type, types.Dataset)
 
 
 def _joined(site: Site, kinds: Sequence[Tensor], over: tree.Argument | None) -> int:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import agree, shown
 from shapescript.compiler.check.operators import lie_along
-from shapescript.compiler.check.report import did_you_mean
-from shapescript.compiler.check.site import Handler, Site, host_float, in_range
+from shapescript.compiler.check.site import Handler, Site, chosen, host_float, in_range
 from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.check.types import Axis, Tensor
 from shapescript.compiler.check.wording import ELEMENT_NAMES
@@ -203,17 +202,7 @@ def _class_weight(site: Site, argument: tree.Argument, rows: Rows) -> Value:
 
 
 def _reduction(site: Site, found: Arguments) -> str:
-    argument = found.get("reduction")
-    if argument is None:
-        return "mean"
-    given = site.value(argument, types.STR)
-    if not isinstance(given.constant, str):
-        text = "`reduction` is a string that the program says: it decides the result's type"
-        site.fail("E0301", text, argument.value.span)
-    if given.constant not in REDUCTIONS:
-        known = '"mean", "sum" or "none"'
-        site.fail("E0301", f"`reduction` is {known}", argument.value.span, did_you_mean(given.constant, REDUCTIONS))
-    return given.constant
+    return chosen(site, found, "reduction", REDUCTIONS, "it decides the result's type")
 
 
 # ---- accuracy ---------------------------------------------------------------------------------------------------------------------------

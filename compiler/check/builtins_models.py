@@ -8,7 +8,7 @@ from dataclasses import replace
 from shapescript.compiler.check import types
 from shapescript.compiler.check.carried import carried_values, leave_region, names_carried_by
 from shapescript.compiler.check.report import did_you_mean
-from shapescript.compiler.check.site import Site
+from shapescript.compiler.check.site import Site, chosen
 from shapescript.compiler.check.typed import Typed, Variable, split
 from shapescript.compiler.check.types import Tensor
 from shapescript.compiler.ir.nodes import Value
@@ -18,7 +18,8 @@ from shapescript.compiler.syntax import tree
 def _value_and_grad(site: Site) -> Typed:
     """The expression is evaluated once, in a region whose parameter is what the gradient is taken of. What it changes in `mut` variables
     comes out of it."""
-    found = site.arguments(("value",), ("wrt",))
+    found = site.arguments(("value",), ("wrt", "nonfinite"))
+    allowed = {"nonfinite": "allow"} if _allows_nonfinite(site, found) else {}
     variable = _differentiated(site, found)
     body, name, kind = site.body, variable.name, variable.typed.type
     changed = names_carried_by(body, found["value"].value)
@@ -32,9 +33,18 @@ def _value_and_grad(site: Site) -> Typed:
         made = body.made
     body.made |= made
     hints = ["loss", "gradient", *(value.hint for value in (*more, *after))]
-    value, gradient, *rest = body.builder.emit("value_and_grad", variable.typed.value, regions=(block,), hints=hints)
+    value, gradient, *rest = body.builder.emit("value_and_grad", variable.typed.value, regions=(block,), hints=hints, **allowed)
     leave_region(body, changed, rest[len(more) :])
     return Typed(types.Tuple((loss.type, *(other.type for other in others), kind)), (value, *rest[: len(more)], gradient))
+
+
+def _allows_nonfinite(site: Site, found: Mapping[str, tree.Argument]) -> bool:
+    """Whether a loss that isn't finite goes on to what the program does with it."""
+    if "nonfinite" in found and site.evaluate(found["nonfinite"]).constant == "skip":
+        text = '`nonfinite` of `value_and_grad` is "error" or "allow": there is no update here to skip'
+        hint = 'write nonfinite="allow" here, and nonfinite="skip" at the `update`'
+        site.fail("E0301", text, found["nonfinite"].value.span, hint)
+    return chosen(site, found, "nonfinite", ("error", "allow"), "it decides what the program checks") == "allow"
 
 
 def _differentiated(site: Site, found: Mapping[str, tree.Argument]) -> Variable:

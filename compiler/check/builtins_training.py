@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.places import assign, check_aliasing, mut_place
-from shapescript.compiler.check.site import Handler, Site, host_float, in_range
+from shapescript.compiler.check.site import Handler, Site, chosen, host_float, in_range
 from shapescript.compiler.check.typed import Typed
-from shapescript.compiler.ir.nodes import Value
+from shapescript.compiler.ir.nodes import Block, Value
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.numerics.norms import CLIP_EPSILON
 from shapescript.compiler.numerics.optimisers import KINDS, OptimiserConstant, OptimiserKind
+from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.syntax import tree
 
-CLIP_EPSILON = 1e-6
+NONFINITE = ("error", "skip", "allow")
 
 
 def _clip_norm(site: Site) -> Typed:
-    """Scales by min(1, limit / (norm + 1e-6)), in f64, rounded once to f32; gives the norm before."""
+    """Scales by min(1, limit / (norm + 1e-6)), in f64, and by 1 for a norm that isn't finite; gives the norm before."""
     found = site.arguments(("gradient", "limit"), mutable=("gradient",))
     limit = site.value(found["limit"], types.FLOAT)
     place, gradient = mut_place(site.body, found["gradient"])
@@ -29,13 +31,14 @@ def _clip_norm(site: Site) -> Typed:
     norm = builder.op("global_norm", gradient.value, hint="norm")
     ratio = builder.op("div", limit.value, builder.op("add", norm, builder.float_constant(CLIP_EPSILON)))
     one = builder.float_constant(1.0)
-    factor = builder.convert(builder.op("select", builder.op("lt", ratio, one), ratio, one), Element.F32)
+    scales = builder.op("and", builder.op("lt", ratio, one), builder.op("all_finite", norm))
+    factor = builder.op("select", scales, ratio, one)
     assign(site.body, place, Typed(gradient.type, (builder.op("scale_model", gradient.value, factor),)))
     return Typed(types.FLOAT, (norm,))
 
 
 def _update(site: Site) -> Typed:
-    found = site.arguments(("model", "optimiser", "gradient", "lr"), mutable=("model", "optimiser"))
+    found = site.arguments(("model", "optimiser", "gradient", "lr"), ("nonfinite",), mutable=("model", "optimiser"))
     gradient, rate = site.evaluate(found["gradient"]), site.value(found["lr"], types.FLOAT)
     model_place, model = mut_place(site.body, found["model"])
     opt_place, opt = mut_place(site.body, found["optimiser"])
@@ -49,14 +52,26 @@ def _update(site: Site) -> Typed:
         site.fail("E0301", f"`update` takes a gradient of type {model.type}, found {gradient.type}", found["gradient"].value.span)
     in_range(site, "lr", rate, found["lr"].value.span)
     check_aliasing(site.body, [(found["model"], model_place), (found["optimiser"], opt_place), (found["gradient"], None)])
-    builder, kind = site.body.builder, opt.type.kind
-    builder.emit("check_finite", gradient.value, what="gradient")
-    factor = builder.constant(1.0, Element.F32)
-    operands = (model.value, opt.value, gradient.value, rate.value, factor)
-    new_model, new_opt = builder.emit("update", *operands, kind=kind, hints=("model", "opt"))
+    nonfinite = chosen(site, found, "nonfinite", NONFINITE, "it decides what the program checks")
+    new_model, new_opt = _updated(site.body.builder, nonfinite, opt.type.kind, (model.value, opt.value, gradient.value, rate.value))
     assign(site.body, model_place, Typed(model.type, (new_model,)))
     assign(site.body, opt_place, Typed(opt.type, (new_opt,)))
     return Typed(types.NOTHING)
+
+
+def _updated(builder: Builder, nonfinite: str, kind: str, operands: Sequence[Value]) -> tuple[Value, ...]:
+    """The model and the state after an update, or as they are where a gradient that isn't finite is to be skipped."""
+    model, state, gradient, _ = operands
+    if nonfinite == "error":
+        builder.emit("check_finite", gradient, what="gradient")
+    is_finite = builder.op("all_finite", gradient) if nonfinite == "skip" else None
+    inner = builder if is_finite is None else Builder(builder.span)
+    factor = inner.constant(1.0, Element.F32)
+    changed = inner.emit("update", *operands, factor, kind=kind, hints=("model", "opt"))
+    if is_finite is None:
+        return changed
+    regions = (inner.block((), changed), Block((), (), (model, state)))
+    return builder.emit("if", is_finite, regions=regions, hints=("model", "opt"))
 
 
 # ---- the kinds of optimisers

@@ -11,7 +11,7 @@ from shapescript.compiler.check.axes import axis_variables
 from shapescript.compiler.check.binding import Binding
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.brackets import Bracketed
-from shapescript.compiler.check.builtins import BUILTINS, NOT_BUILT
+from shapescript.compiler.check.builtins import BUILTINS
 from shapescript.compiler.check.changes import mut_names
 from shapescript.compiler.check.element_parameters import converted
 from shapescript.compiler.check.foreign import INSTEAD
@@ -43,7 +43,7 @@ NOT_CALLED = {
 
 
 def known_functions(body: Body) -> Iterable[str]:
-    return (*BUILTINS, *NOT_BUILT)
+    return BUILTINS
 
 
 def call(body: Body, node: tree.Call) -> Typed:
@@ -73,8 +73,6 @@ def call(body: Body, node: tree.Call) -> Typed:
         return converted(Site(body, callee.name, node, items), parameter.element)
     if callee.name in NOT_CALLED:
         body.report.fail("E0306", f"`{callee.name}` isn't called", callee.span, help=NOT_CALLED[callee.name])
-    if callee.name in NOT_BUILT:
-        body.report.fail("E0902", f"`{callee.name}` is part of the language, but this version does not compile it yet", callee.span)
     if callee.name not in BUILTINS:
         known = [*body.scope.entities, *known_functions(body)]
         hint = INSTEAD.get(callee.name) or did_you_mean(callee.name, known)

@@ -176,6 +176,7 @@ def _collect(path: str, main: ModuleScope | None, checked: CheckedFunctions, mod
         functions={name: tuple(info.signature for info in e.overloads) for name, e in own.items() if isinstance(e, FunctionEntity)},
         module=module,
         sources=tuple(str(found) for found, scope in modules.by_path.items() if scope is not None),
+        texts=tuple(scope.source.text for scope in modules.in_order),
         generics=checked,
         imports={
             name: {

@@ -59,6 +59,8 @@ def expression(body: Body, node: tree.Expression) -> Typed:
                 return Typed(types.Tuple(tuple(part.type for part in parts)), tuple(value for part in parts for value in part.values))
             case tree.List():
                 return literal(body, node)
+            case tree.Dict():
+                body.report.fail("E0301", "braces stand only where a call takes names for names: `rename=` of `load`", node.span)
             case tree.Bracket():
                 return _bracket(body, node)
             case tree.Call():
@@ -112,6 +114,8 @@ def _attribute(body: Body, node: tree.Attribute) -> Typed:
     match base.type:
         case types.Model(model):
             return member(body, base, model, name, node)
+        case types.Batch(record, axis) if name == "count" and base.type.field(name) is None:
+            return Typed(types.INT, (body.builder.size(axis.size),))
         case types.Batch(record):
             return _field(body, base, [(field, types.batched(kind, base.type.axis)) for field, kind in record.fields], node)
         case types.Record(_, _, fields):

@@ -65,8 +65,9 @@ class Signature:
 class Program:
     """A checked file with what it imports. Names are those that the file declares (functions: all overloads, in order).
 
-    `module` holds the IR of every function of every module reached, None where an error was found. `imports` are the functions of the
-    modules that the file imports, by the names that it gives them.
+    `module` holds the IR of every function of every module reached, None where an error was found. `sources` are the paths of these
+    modules; `texts` is what stands in them, what is imported before what imports it. `imports` are the functions of the modules that the
+    file imports, by the names that it gives them.
     """
 
     path: str
@@ -78,6 +79,7 @@ class Program:
     functions: Mapping[str, tuple[Signature, ...]]
     module: Module | None
     sources: tuple[str, ...]
+    texts: tuple[str, ...]
     generics: Generics
     imports: Mapping[str, Mapping[str, tuple[Signature, ...]]]
 

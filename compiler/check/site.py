@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -139,6 +139,20 @@ def in_range(site: Site, rule: str, number: Typed, span: Span) -> None:
         site.body.builder.emit("check_range", number.value, rule=rule)
     elif not RANGES[rule].holds(number.constant):
         site.fail("E0503", RANGES[rule].fault(number.constant), span)
+
+
+def chosen(site: Site, found: Mapping[str, tree.Argument], name: str, choices: Sequence[str], why: str) -> str:
+    """Which of these strings an argument is; the first where it isn't given. `why` it is a constant ends the message for one that isn't."""
+    if name not in found:
+        return choices[0]
+    argument = found[name]
+    given = site.value(argument, types.STR).constant
+    if not isinstance(given, str):
+        site.fail("E0301", f"`{name}` is a string that the program says: {why}", argument.value.span)
+    if given not in choices:
+        *others, last = (f'"{choice}"' for choice in choices)
+        site.fail("E0301", f"`{name}` is {', '.join(others)} or {last}", argument.value.span, did_you_mean(given, choices))
+    return given
 
 
 def host_float(site: Site, argument: tree.Argument | None, default: float) -> Typed:

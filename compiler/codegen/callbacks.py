@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from shapescript.compiler.codegen.context import ContextLayout, Word
+from shapescript.compiler.codegen.feeding import Feeds, columns
 from shapescript.compiler.codegen.lower_host import answer_words, asked_words, operand_words
 from shapescript.compiler.codegen.lowering import GROW, POLL, Site
 from shapescript.compiler.codegen.memory import Arena, aligned
@@ -38,6 +39,7 @@ class Frame:
         self.words = memoryview(self.block)  # type: ignore[arg-type]
         self.numbers = self.words.cast("B").cast("d")
         self.objects: list[Any] = []
+        self.feeds = Feeds()
         self.storages: Sequence[Any] = ()
         self.constants: dict[int, Any] = {}
         self.kept: list[Any] = []
@@ -56,18 +58,22 @@ class Frame:
 
     def begin(self, host: Host, objects: list[Any], storages: Sequence[Any], arena: Arena) -> None:
         self.host, self.objects, self.storages, self.arena = host, objects, storages, arena
+        self.words[Word.OBJECTS] = len(objects)
         arena.use(self.words, arena.chunks[0])
         self.was_asked = False
 
     def end(self) -> None:
         """Let go of what the call used."""
-        self.host = self.arena = None
-        self.objects, self.storages = [], ()
-        if self.was_asked:
-            self.error = None
-            self.constants.clear()
-            self.late.clear()
-            self.kept.clear()
+        try:
+            self.feeds.close_all()
+        finally:
+            self.host = self.arena = None
+            self.objects, self.storages = [], ()
+            if self.was_asked:
+                self.error = None
+                self.constants.clear()
+                self.late.clear()
+                self.kept.clear()
 
     # ---- answering
 
@@ -96,13 +102,16 @@ class Frame:
         elif request == GROW:
             assert self.arena is not None
             self.arena.grow(self.words, self.words[Word.DETAIL])
-        elif (op := self.sites[request].op) is not None:
-            self._perform(op)
-        elif self.sites[request].kind == "slot":
-            self._make_slot(*map(int, self.sites[request].data))
-        else:
-            place, element, rank = self.sites[request].data
+        elif (site := self.sites[request]).kind == "host":
+            assert site.op is not None
+            self._perform(site.op)
+        elif site.kind == "slot":
+            self._make_slot(*map(int, site.data))
+        elif site.kind == "late result":
+            place, element, rank = site.data
             self._make_result(int(place), str(element), int(rank))
+        else:
+            self._feed(site)
 
     def _poll(self) -> None:
         now = time.monotonic()
@@ -146,7 +155,33 @@ class Frame:
             self._write(result.type, shape, value, place)
             place += answer_words(result.type)
 
+    def _feed(self, site: Site) -> None:
+        """What codegen/feeds.py lists."""
+        assert self.host is not None and site.op is not None
+        first = self.layout.first_exchange
+        answer: list[int] = []
+        match site.kind:
+            case "open feed":
+                answer = [self.feeds.open(self.host, site.op, self.object(self.words[first]), self.words[first + 1 : first + 5].tolist())]
+            case "take batches":
+                answer = self.feeds.take(site.op, self.words[first], self.words[first + 1])
+            case "close feed":
+                self.feeds.close(self.words[first])
+            case "all":
+                arrays, answer = columns(self.host, site.op, self.object(self.words[first]), [int(field) for field in site.data])
+                self._new_object(arrays)  # they stay as long as an object does
+        for place, word in enumerate(answer):
+            self.words[first + place] = word
+
     # ---- values
+
+    def _new_object(self, value: Any) -> int:
+        """Its number, that of one which the program has let go of where there is such."""
+        number = self.words[Word.OBJECTS]
+        del self.objects[number:]
+        self.objects.append(value)
+        self.words[Word.OBJECTS] = number + 1
+        return number
 
     def object(self, number: int) -> Any:
         self.was_asked = True
@@ -159,18 +194,18 @@ class Frame:
         return self.constants[number]
 
     def read(self, kind: Type, place: int, shape: Sequence[int] = ()) -> Any:
-        """A value of native code for the host to look at. Tensors are copies; models and optimisers are views, valid during the call."""
-        match kind:
-            case TensorType(element, ()):
-                return self.read_number(element, place)
-            case TensorType(element, _):
-                return tensor_at(self.words[place], element, tuple(shape)).copy()
-            case ModelType():
-                return bytes_at(self.words[place], flat_layout(kind).total)
-            case OptimiserType(name, model):
-                return _state_at(self.words[place], KINDS[name], slot_layout(model).total)
-            case _:
-                return self.object(self.words[place])
+        """A value of native code for the host to look at. Tensors are copies; models and optimisers are views, valid during the call.
+
+        No `match`: with a pattern of a class CPython keeps a new name in its caches at each look, and a steady step keeps nothing."""
+        if isinstance(kind, TensorType):
+            if not kind.axes:
+                return self.read_number(kind.element, place)
+            return tensor_at(self.words[place], kind.element, tuple(shape)).copy()
+        if isinstance(kind, ModelType):
+            return bytes_at(self.words[place], flat_layout(kind).total)
+        if isinstance(kind, OptimiserType):
+            return _state_at(self.words[place], KINDS[kind.kind], slot_layout(kind.model).total)
+        return self.object(self.words[place])
 
     def result(self, kind: Type, place: int) -> Any:
         """A result that is no storage made before the call."""
@@ -193,26 +228,25 @@ class Frame:
             self.words[place] = int(value)
 
     def _write(self, kind: Type, shape: tuple[int, ...], value: Any, place: int) -> None:
-        match kind:
-            case TensorType(element, ()):
-                self.write_number(element, place, value)
-            case TensorType(element, _):
-                array = np.ascontiguousarray(value, DTYPES[element])
-                if array.shape != shape:
-                    raise ValueError(f"the host gave a tensor of shape {array.shape} where {shape} was asked")
-                self._keep(array, place)
-            case ModelType():
-                self._keep(_buffer(value, flat_layout(kind).total), place)
-            case OptimiserType(name, model):
-                for slot in KINDS[name].slots_of(value.constants(KINDS[name])):
-                    _buffer(value.slot(KINDS[name], slot), slot_layout(model).total)
-                self.kept.append(value)
-                self._keep(value.block, place)
-            case HandleType() | DatasetType() | OrderedType():
-                self.words[place] = len(self.objects)
-                self.objects.append(value)
-                if answer_words(kind) == 2:
-                    self.words[place + 1] = address_of(value.block)
+        if isinstance(kind, HandleType | DatasetType | OrderedType):
+            self.words[place] = self._new_object(value)
+            if answer_words(kind) == 2:
+                self.words[place + 1] = address_of(value.block)
+        elif isinstance(kind, ModelType):
+            self._keep(_buffer(value, flat_layout(kind).total), place)
+        elif isinstance(kind, OptimiserType):
+            optimiser = KINDS[kind.kind]
+            for slot in optimiser.slots_of(value.constants(optimiser)):
+                _buffer(value.slot(optimiser, slot), slot_layout(kind.model).total)
+            self.kept.append(value)
+            self._keep(value.block, place)
+        elif not kind.axes:
+            self.write_number(kind.element, place, value)
+        else:
+            array = np.ascontiguousarray(value, DTYPES[kind.element])
+            if array.shape != shape:
+                raise ValueError(f"the host gave a tensor of shape {array.shape} where {shape} was asked")
+            self._keep(array, place)
 
     def _keep(self, array: Any, place: int) -> None:
         """Native code copies the array's elements right after the callback; until the next one it stays alive."""

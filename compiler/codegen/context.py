@@ -1,6 +1,6 @@
 """The context of a call: one block of 64-bit words through which Python and native code speak to each other.
 
-words 0 to 11      see Word
+words 0 to 12      see Word
 then               one word for each parameter: a number's bits (a float's as f64), or an address
                    one for each symbol that the arguments bind
                    one for each result: as above; for a handle the number of its object
@@ -36,9 +36,10 @@ class Word(IntEnum):
     BUDGET = 9  # clock ticks between polls
     CALLBACK = 10  # the address of the function that Python answers
     ANSWERED = 11  # 1 where the callback came to its end
+    OBJECTS = 12  # how many objects of Python's the call has: arguments first, then what callbacks made
 
 
-HEADER_WORDS = 12
+HEADER_WORDS = 13
 
 
 @dataclass(frozen=True)

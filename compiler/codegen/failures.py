@@ -13,8 +13,8 @@ from shapescript.compiler.codegen.pointers import Array, tensor_at
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import InexactDivision
-from shapescript.compiler.ir.types import ModelType, TensorType
-from shapescript.compiler.numerics.summation import reduce_sum
+from shapescript.compiler.ir.types import Element, ModelType, TensorType
+from shapescript.compiler.numerics.bfloat16_arrays import numbers_of
 from shapescript.compiler.ops.protocol import (
     ExecutionError,
     failed_check,
@@ -24,13 +24,12 @@ from shapescript.compiler.ops.protocol import (
     label_out_of_range,
     no_batches,
     no_distribution,
-    no_sample,
     not_finite_gradient,
     not_finite_loss,
     out_of_range,
-    part_out_of_range,
     reduction_of_nothing,
     slice_out_of_range,
+    start_out_of_range,
     window_does_not_fit,
 )
 
@@ -66,10 +65,8 @@ def failure(function: Function, site: Site, details: Sequence[int]) -> Execution
             return slice_out_of_range(op, details[0], details[1], details[2])
         case "reduction of nothing":
             return reduction_of_nothing(op)
-        case "part":
-            return part_out_of_range(op, details[0], details[1], details[2])
-        case "no sample":
-            return no_sample(op, details[0], details[1])
+        case "start":
+            return start_out_of_range(op, details[0], details[1])
         case "no distribution":
             return no_distribution(op, details[0])
     assert site.kind == "not finite", site.kind
@@ -80,33 +77,26 @@ def _not_finite(op: Op, details: Sequence[int]) -> ExecutionError:
     """details: the step or NO_STEP; the address of what was checked, for a number its bits as f64; how many elements it has."""
     step = None if details[0] == NO_STEP else details[0]
     tensors = list(_checked(op, details[1], details[2]))
-    fits = _has_norm if op.name == "global_norm" else _is_finite
-    name, values = next((tensor for tensor in tensors if not fits(tensor[1])), tensors[0])
+    name, values = next((tensor for tensor in tensors if not np.isfinite(tensor[1]).all()), tensors[0])
     if op.attributes.get("what") == "loss":
         return not_finite_loss(op, next((float(value) for value in values if not np.isfinite(value)), math.nan), step)
-    return not_finite_gradient(op, name, step)
-
-
-def _is_finite(values: Array) -> bool:
-    return bool(np.isfinite(values).all())
-
-
-def _has_norm(values: Array) -> bool:
-    """Squares of finite float64 numbers may overflow."""
-    wide = values.astype(np.float64)
-    with np.errstate(all="ignore"):
-        return _is_finite(reduce_sum(wide * wide))
+    return not_finite_gradient(op, name, any(bool(np.isnan(numbers).any()) for _, numbers in tensors), step)
 
 
 def _checked(op: Op, where: int, count: int) -> Iterator[tuple[str, Array]]:
-    (operand,) = op.operands
+    operand = op.operands[0]
     match operand.type:
         case ModelType():
             layout = flat_layout(operand.type)
             for part in layout.leaves:
                 if part.leaf.is_trained:
-                    yield part.leaf.name, tensor_at(where + part.offset, part.leaf.type.element, (part.count,))
+                    yield part.leaf.name, _numbers(where + part.offset, part.leaf.type.element, part.count)
         case TensorType(_, ()):
             yield operand.hint or "the tensor", np.array(struct.unpack("<d", struct.pack("<q", where)))
         case TensorType(element, _):
-            yield operand.hint or "the tensor", tensor_at(where, element, (count,))
+            yield operand.hint or "the tensor", _numbers(where, element, count)
+
+
+def _numbers(where: int, element: Element, count: int) -> Array:
+    found = tensor_at(where, element, (count,))
+    return numbers_of(found) if element is Element.BF16 else found

@@ -15,6 +15,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from shapescript.compiler.codegen.target import Target, initialise_llvm
+from shapescript.compiler.codegen.waiting import interruptible
 
 CODE_LEVEL = 2
 _UNDEFINED_SECTION = 0
@@ -65,15 +66,24 @@ class NativeCode:
 
 
 def compile_module(module_text: str, target: Target) -> NativeCode:
-    """Compile LLVM IR for the target, which this machine must be able to run, and load it."""
-    engine = llvm.create_mcjit_compiler(parse(module_text, target), target_machine(target, jit=True))
-    engine.finalize_object()
-    return NativeCode(engine)
+    """Compile LLVM IR for the target, which this machine must be able to run, and load it. Ctrl-C doesn't wait for the end."""
+
+    def work() -> NativeCode:
+        engine = llvm.create_mcjit_compiler(parse(module_text, target), target_machine(target, jit=True))
+        engine.finalize_object()
+        return NativeCode(engine)
+
+    return interruptible(work)
 
 
 def emit_object(module_text: str, target: Target) -> bytes:
-    """An ELF object file; the target need not be this machine."""
-    return bytes(target_machine(target, jit=False).emit_object(parse(module_text, target)))
+    """An ELF object file; the target need not be this machine. Ctrl-C doesn't wait for the end."""
+    return interruptible(lambda: bytes(target_machine(target, jit=False).emit_object(parse(module_text, target))))
+
+
+def emit_assembly(module_text: str, target: Target) -> str:
+    """The machine code as text; the target need not be this machine. Ctrl-C doesn't wait for the end."""
+    return interruptible(lambda: str(target_machine(target, jit=False).emit_assembly(parse(module_text, target))))
 
 
 def load_object(data: bytes, target: Target) -> NativeCode:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from shapescript.compiler.codegen.block import lower_block, move, region
+from shapescript.compiler.codegen.context import Word, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, Value
 from shapescript.compiler.codegen.lowering import Lowering, Registers, lowers
 from shapescript.compiler.ir import nodes
-from shapescript.compiler.ir.nodes import Block, Op
+from shapescript.compiler.ir.nodes import Block, Op, walk
+from shapescript.compiler.ir.types import DatasetType, HandleType, OrderedType
 from shapescript.compiler.ops.locations import has_storage
+from shapescript.compiler.ops.table import Host, entry
 
 
 @lowers("if")
@@ -50,6 +53,7 @@ class Carried:
         """With the builder at the end of what comes before the loop; goes to its head."""
         self.low, self.operands = low, operands
         b = low.b
+        self.objects = load_word(b, low.context, Word.OBJECTS)
         before, self.head = b.block, b.append_basic_block("loop")
         b.branch(self.head)
         b.position_at_end(self.head)
@@ -76,6 +80,8 @@ class Carried:
         """Emit an iteration; gives the registers of what it yields."""
         lower_block(self.low, body, fill)
         _move_all(self.low, body.yields, results)
+        if _makes_objects(body) and not any(map(_is_object, body.yields)):
+            store_word(self.low.b, self.objects, self.low.context, Word.OBJECTS)  # what the turn had of Python's nobody sees any more
         return [() if has_storage(value) else self.low.values[value] for value in body.yields]
 
     def close(self, grown: Sequence[Registers]) -> None:
@@ -85,6 +91,17 @@ class Carried:
             for phi, register in zip(phis, registers, strict=True):
                 phi.add_incoming(register, b.block)
         b.branch(self.head)
+
+
+def _is_object(value: nodes.Value) -> bool:
+    return isinstance(value.type, HandleType | DatasetType | OrderedType)
+
+
+def _makes_objects(body: Block) -> bool:
+    """Whether the host makes objects of Python's for the block, or keeps the fields of a dataset for it."""
+    return any(
+        op.name == "dataset_all" or (isinstance(entry(op.name).lowering, Host) and any(map(_is_object, op.results))) for op in walk(body)
+    )
 
 
 @lowers("while")

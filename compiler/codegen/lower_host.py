@@ -11,8 +11,10 @@
     number                                                    its bits
     tensor with axes                its axes' sizes           the address to copy it from
     model, optimiser                                          the address to copy it from
-    mode, dataset                                             the number of its object, the address of its block
+    mode, dataset, order                                      the number of its object, the address of its block
     sink, string                                              the number of its object
+
+An order is in registers what a dataset is, its object and its block, and behind them the block of the dataset that it orders.
 
 Strings and `Eval` never change: their objects are numbered below 0, by the site at which Python makes them when it first needs them.
 """
@@ -35,6 +37,7 @@ from shapescript.compiler.ir.types import (
     DatasetType,
     ModelType,
     OptimiserType,
+    OrderedType,
     TensorType,
     Type,
 )
@@ -53,7 +56,7 @@ def asked_words(kind: Type) -> int:
 
 
 def answer_words(kind: Type) -> int:
-    return 2 if kind == MODE or isinstance(kind, DatasetType) else 1
+    return 2 if kind == MODE or isinstance(kind, DatasetType | OrderedType) else 1
 
 
 def _perform(low: Lowering, op: Op) -> None:
@@ -69,7 +72,7 @@ def _perform(low: Lowering, op: Op) -> None:
                 place += 1
     low.call_host(Site("host", op))
     for result in op.results:
-        _result(low, result, place)
+        _result(low, op, result, place)
         place += answer_words(result.type)
     low.exchange_words = max(low.exchange_words, place - first)
 
@@ -88,7 +91,7 @@ def _operand(low: Lowering, value: nodes.Value) -> Iterator[Value]:
             yield low.values[value][0]
 
 
-def _result(low: Lowering, value: nodes.Value, place: int) -> None:
+def _result(low: Lowering, op: Op, value: nodes.Value, place: int) -> None:
     b, kind = low.b, value.type
     match kind:
         case TensorType(element, ()):
@@ -99,6 +102,9 @@ def _result(low: Lowering, value: nodes.Value, place: int) -> None:
             block = load_address(b, low.context, place + 1)
             low.define(value, load_word(b, low.context, place), block)
             bind_rows(low, kind, block)
+        case OrderedType():
+            data_block = low.values[op.operands[0]][-1]
+            low.define(value, load_word(b, low.context, place), load_address(b, low.context, place + 1), data_block)
         case _ if kind == MODE:
             low.define(value, load_word(b, low.context, place), load_address(b, low.context, place + 1))
         case _:

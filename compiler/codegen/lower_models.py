@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, at, load
+from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, at, constant, load
 from shapescript.compiler.codegen.failures import NO_STEP
 from shapescript.compiler.codegen.gradient_norm import (
     Parameter,
@@ -16,7 +17,7 @@ from shapescript.compiler.codegen.gradient_norm import (
     norm_scratch_bytes,
     not_finite,
 )
-from shapescript.compiler.codegen.leaf_updates import emit_pairs, emit_scale, emit_square_sum
+from shapescript.compiler.codegen.leaf_updates import Factors, emit_pairs, emit_scale, emit_square_sum, with_factors
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.storage import clear_bytes, copy_bytes, move_into
 from shapescript.compiler.ir import nodes
@@ -24,6 +25,7 @@ from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, flat_l
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element, ModelType, TensorType, sorted_leaves
+from shapescript.compiler.numerics.norms import LARGER, LARGEST_NORM, LARGEST_SQUARES, SMALLER, SMALLEST_SQUARES
 from shapescript.compiler.numerics.optimisers import STEP
 from shapescript.compiler.ops.locations import Location, has_storage, part_offset, storage_bytes
 
@@ -95,37 +97,79 @@ def _global_norm(low: Lowering, op: Op) -> None:
         with low.scratch(norm_scratch_bytes(parameters)) as parts:
             if parameters:
                 emit_square_blocks(b, parameters, buffer, parts, 0, block_total(parameters))
-            norm = emit_norm(b, parameters, parts)
-    else:
-        sums = [_square_sum(low, part, at(b, buffer, part.offset, emit.I8)) for part in leaves]
-        norm = emit.intrinsic(b, "sqrt", emit_pairs(b, sums))
-    low.fail_if(not_finite(b, norm), Site("not finite", op), [_step(low, op), b.ptrtoint(buffer, I64)])
-    low.define(op.result, norm)
+            low.define(op.result, emit_norm(b, parameters, parts))
+        return
+    squares = _square_sum(low, leaves, buffer)
+    if all(part.leaf.type.element is not Element.F64 for part in leaves):  # squares of smaller types stay in range
+        low.define(op.result, emit.intrinsic(b, "sqrt", squares))
+        return
+    fits = b.and_(
+        b.fcmp_ordered(">=", squares, constant(SMALLEST_SQUARES, F64)), b.fcmp_ordered("<", squares, constant(LARGEST_SQUARES, F64))
+    )
+    plain, scaled = lambda: [emit.intrinsic(b, "sqrt", squares)], lambda: [_scaled_norm(low, leaves, buffer, squares)]
+    low.define(op.result, *emit.choose(b, fits, plain, scaled))
 
 
-def _square_sum(low: Lowering, part: FlatLeaf, tensor: Value) -> Value:
-    element = MEMORY_TYPES[part.leaf.type.element]
-    return low.shared("square_sum", element, [tensor, I64(part.count)], lambda b, given: emit_square_sum(b, element, *given), F64)
+def _scaled_norm(low: Lowering, leaves: Sequence[FlatLeaf], buffer: Value, squares: Value) -> Value:
+    """See numerics/norms.py."""
+    b, smaller, larger = low.b, constant(SMALLER, F64), constant(LARGER, F64)
+    is_small = b.fcmp_ordered("<", squares, constant(SMALLEST_SQUARES, F64))
+    root = emit.intrinsic(b, "sqrt", _square_sum(low, leaves, buffer, b.select(is_small, larger, smaller)))
+    norm = b.fmul(root, b.select(is_small, smaller, larger))
+    return b.select(b.and_(not_finite(b, norm), b.not_(not_finite(b, root))), constant(LARGEST_NORM, F64), norm)
+
+
+def _square_sum(low: Lowering, leaves: Sequence[FlatLeaf], buffer: Value, scale: Value | None = None) -> Value:
+    """The sum of all squares, of elements times `scale`, in f64."""
+    name, given = ("square_sum", []) if scale is None else ("scaled_square_sum", [scale])
+    sums = []
+    for part in leaves:
+        element = MEMORY_TYPES[part.leaf.type.element]
+        arguments = [at(low.b, buffer, part.offset, emit.I8), I64(part.count), *given]
+        sums.append(low.shared(name, element, arguments, partial(_emit_square_sum, element), F64))
+    return emit_pairs(low.b, sums)
+
+
+def _emit_square_sum(element: emit.ElementType, b: Builder, given: Sequence[Value]) -> Value:
+    return emit_square_sum(b, element, *given)
 
 
 @lowers("check_finite")
 def _check_finite(low: Lowering, op: Op) -> None:
-    b, (operand,) = low.b, op.operands
+    b, (operand, *norm) = low.b, op.operands
     site, step = Site("not finite", op), _step(low, op)
-    if not has_storage(operand):
+    if norm:
+        low.fail_if(not_finite(b, low.number(norm[0])), site, [step, b.ptrtoint(low.pointer(operand), I64)])
+    elif not has_storage(operand):
         number = low.number(operand)
         wide = b.fpext(number, F64) if number.type == F32 else number
         low.fail_if(not_finite(b, number), site, [step, b.bitcast(wide, I64)])
-        return
-    pointer = low.pointer(operand)
-    if isinstance(operand.type, TensorType):
-        count = emit.size(low.size(product(operand.type.axes)))
+    elif isinstance(operand.type, TensorType):
+        pointer, count = low.pointer(operand), emit.size(low.size(product(operand.type.axes)))
         finite = emit_all_finite(b, pointer, MEMORY_TYPES[operand.type.element], count)
         low.fail_if(b.not_(finite), site, [step, b.ptrtoint(pointer, I64), count])
+    else:
+        pointer = low.pointer(operand)
+        for part in trained_leaves(layout_of(operand)):
+            low.fail_if(b.not_(_is_finite(low, part, pointer)), site, [step, b.ptrtoint(pointer, I64)])
+
+
+def _is_finite(low: Lowering, part: FlatLeaf, buffer: Value) -> Value:
+    b, element = low.b, MEMORY_TYPES[part.leaf.type.element]
+    arguments = [at(b, buffer, part.offset, emit.I8), I64(part.count)]
+    return low.shared("all_finite", element, arguments, lambda b, given: emit_all_finite(b, given[0], element, given[1]), emit.I1)
+
+
+@lowers("all_finite")
+def _all_finite(low: Lowering, op: Op) -> None:
+    b, (operand,) = low.b, op.operands
+    if not has_storage(operand):
+        low.define(op.result, b.not_(not_finite(b, low.number(operand))))
         return
+    found: Value = emit.I1(1)
     for part in trained_leaves(layout_of(operand)):
-        finite = emit_all_finite(b, at(b, pointer, part.offset, emit.I8), MEMORY_TYPES[part.leaf.type.element], part.count)
-        low.fail_if(b.not_(finite), site, [step, b.ptrtoint(pointer, I64)])
+        found = b.and_(found, _is_finite(low, part, low.pointer(operand)))
+    low.define(op.result, found)
 
 
 def _step(low: Lowering, op: Op) -> Value:
@@ -139,11 +183,17 @@ def _step(low: Lowering, op: Op) -> Value:
 @lowers("scale_model")
 def _scale_model(low: Lowering, op: Op) -> None:
     model, factor = op.operands
-    b, buffer = low.b, low.pointer(model)
-    for part in trained_leaves(layout_of(model)):
-        _scale(low, MEMORY_TYPES[part.leaf.type.element], at(b, buffer, part.offset, emit.I8), part.count, low.number(factor))
+    leaves, buffer = trained_leaves(layout_of(model)), low.pointer(model)
+
+    def scaled(factors: Factors, is_split: bool) -> None:
+        for part in leaves:
+            element = MEMORY_TYPES[part.leaf.type.element]
+            arguments = [at(low.b, buffer, part.offset, emit.I8), I64(part.count), factors[element]]
+            low.shared("scale", (element, is_split), arguments, partial(_emit_scale, element, is_split))
+
+    with_factors(low.b, low.number(factor), scaled)
 
 
-def _scale(low: Lowering, element: emit.ElementType, tensor: Value, count: int, factor: Value) -> None:
-    number = low.b.fpext(factor, F64) if element == F64 else factor
-    low.shared("scale", element, [tensor, I64(count), number], lambda b, given: emit_scale(b, element, *given))
+def _emit_scale(element: emit.ElementType, is_split: bool, b: Builder, given: Sequence[Value]) -> None:
+    tensor, count, factor = given
+    emit_scale(b, element, tensor, count, factor, is_split)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import F64, I64, Builder, ElementType, Value, at, constant, load, store
+from shapescript.compiler.codegen.leaf_updates import Factors, with_factors
 from shapescript.compiler.codegen.lower_models import clear_padding, layout_of
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
-from shapescript.compiler.codegen.optimiser import computed_in, emit_given, emit_moves_padding, emit_numbers, emit_update
+from shapescript.compiler.codegen.optimiser import Form, computed_in, emit_given, emit_moves_padding, emit_numbers, emit_update
 from shapescript.compiler.codegen.storage import clear_bytes, each_slot, load_constants, prepare_slots, present_slots, slot_pointer
 from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, slot_layout
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import OptimiserType, Treatment
-from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, KINDS, STEP, OptimiserKind
+from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, KINDS, STEP
 from shapescript.compiler.numerics.ranges import RANGES
 
 
@@ -72,45 +73,45 @@ def _update(low: Lowering, op: Op) -> None:
     step = b.add(load(b, at(b, block, STEP, I64), I64), I64(1))
     store(b, step, at(b, block, STEP, I64))
     given = emit_given(b, kind, load_constants(b, kind, block), step)
-    sorts, places = alike(layout), {part.leaf.name: part for part in remembered.leaves}
+    sorts, places = alike(layout, op.attributes.get("untouched", ())), {part.leaf.name: part for part in remembered.leaves}
     numbers = {sort: emit_numbers(b, kind, given, sort[0], low.number(rate), sort[1].rate, sort[1].decay) for sort in sorts}
-    factors = {element: b.fpext(low.number(factor), F64) if element == F64 else low.number(factor) for element, _ in sorts}
 
-    def with_slots(has_optional: bool) -> None:
+    def with_slots(factors: Factors, is_split: bool, has_optional: bool) -> None:
         slots = [slot_pointer(b, block, kind.slots.index(slot)) for slot in kind.slots_with(has_optional)]
         tensors = [low.pointer(model), low.pointer(gradient)]
         for (element, treatment), leaves in sorts.items():
-            scalars = factors[element], numbers[element, treatment]
-            _each_run(b, runs(leaves, places), partial(_update_run, b, kind, element, has_optional, tensors, slots, *scalars))
-            with b.if_then(emit_moves_padding(b, kind, element, has_optional, *scalars), likely=False):
+            form, scalars = Form(kind, element, has_optional, is_split), (factors[element], numbers[element, treatment])
+            _each_run(b, runs(leaves, places), partial(_update_run, b, form, tensors, slots, *scalars))
+            with b.if_then(emit_moves_padding(b, form, *scalars), likely=False):
                 clear_padding(b, leaves, tensors[0])
                 for slot in slots:
                     clear_padding(b, [places[part.leaf.name] for part in leaves], slot)
 
-    if not kind.optional_slots:
-        with_slots(False)
-        return
-    with b.if_else(present_slots(b, kind, block)) as (there, not_there):
-        with there:
-            with_slots(True)
-        with not_there:
-            with_slots(False)
+    def with_factor(factors: Factors, is_split: bool) -> None:
+        if not kind.optional_slots:
+            with_slots(factors, is_split, False)
+            return
+        with b.if_else(present_slots(b, kind, block)) as (there, not_there):
+            with there:
+                with_slots(factors, is_split, True)
+            with not_there:
+                with_slots(factors, is_split, False)
+
+    with_factors(b, low.number(factor), with_factor)
 
 
-def alike(layout: FlatLayout) -> Mapping[Alike, list[FlatLeaf]]:
-    """The parameters that are trained, by what sets them apart for an update."""
+def alike(layout: FlatLayout, untouched: Collection[str] = ()) -> Mapping[Alike, list[FlatLeaf]]:
+    """The parameters that are trained, but those named, by what sets them apart for an update."""
     found: dict[Alike, list[FlatLeaf]] = {}
     for part in layout.leaves:
-        if part.leaf.is_trained:
+        if part.leaf.is_trained and part.leaf.name not in untouched:
             found.setdefault((MEMORY_TYPES[part.leaf.type.element], part.leaf.treatment), []).append(part)
     return found
 
 
 def _update_run(
     b: Builder,
-    kind: OptimiserKind,
-    element: ElementType,
-    has_optional: bool,
+    form: Form,
     tensors: Sequence[Value],
     slots: Sequence[Value],
     factor: Value,
@@ -119,8 +120,8 @@ def _update_run(
     high: emit.Size,
     shift: emit.Size,
 ) -> None:
-    shifted = [at(b, slot, shift, computed_in(element)) for slot in slots]
-    emit_update(b, kind, element, has_optional, [*tensors, *shifted], factor, numbers, low, high)
+    shifted = [at(b, slot, shift, computed_in(form.element)) for slot in slots]
+    emit_update(b, form, [*tensors, *shifted], factor, numbers, low, high)
 
 
 def runs(leaves: Sequence[FlatLeaf], slots: Mapping[str, FlatLeaf]) -> list[Run]:

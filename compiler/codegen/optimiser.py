@@ -39,7 +39,7 @@ from shapescript.compiler.ir.flat import ALIGNMENT
 from shapescript.compiler.numerics import elementary
 from shapescript.compiler.numerics.bfloat16 import from_bfloat16, to_bfloat16
 from shapescript.compiler.numerics.optimisers import OptimiserKind, number_expressions, update_expressions
-from shapescript.compiler.numerics.scalar import Argument, Kind
+from shapescript.compiler.numerics.scalar import Argument, Expr, Kind
 
 KINDS_OF: dict[ElementType, Kind] = {F32: Kind.F32, F64: Kind.F64, I16: Kind.F32}  # of what the update is computed in
 
@@ -89,36 +89,46 @@ def emit_numbers(
     return numbers if element == F64 else [b.fptrunc(number, F32) for number in numbers]
 
 
-def emit_update(
-    b: Builder,
-    kind: OptimiserKind,
-    element: ElementType,
-    has_optional: bool,
-    buffers: Sequence[Value],
-    factor: Value,
-    numbers: Sequence[Value],
-    low: Size,
-    high: Size,
-) -> None:
+@dataclass(frozen=True)
+class Form:
+    """What makes the code of one update another's: the optimiser, the elements' type in memory, whether the optional slot is there, and
+    whether the factor is the second of two (numerics/norms.py)."""
+
+    kind: OptimiserKind
+    element: ElementType
+    has_optional: bool = False
+    is_split: bool = False
+
+    @property
+    def name(self) -> str:
+        element = "bf16" if self.element == I16 else KINDS_OF[self.element].value
+        optional = [self.kind.optional_slots[0].name] if self.has_optional else []
+        return ".".join([self.kind.name, element, *optional, *(["split"] if self.is_split else [])])
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return update_expressions(self.kind, KINDS_OF[self.element], self.has_optional, self.is_split)
+
+
+def emit_update(b: Builder, form: Form, buffers: Sequence[Value], factor: Value, numbers: Sequence[Value], low: Size, high: Size) -> None:
     """Update elements low to high (multiples of 64 bytes) with the gradient times `factor`.
 
     buffers: the values, the gradient, the slots that are there. Factor and numbers are of the type that is
     computed in.
     """
-    fn = _update(b.module, kind, element, has_optional, len(buffers), len(numbers))
+    fn = _update(b.module, form, len(buffers), len(numbers))
     b.call(fn, [*buffers, size(low), size(high), factor, *numbers])
 
 
-def _update(module: ir.Module, kind: OptimiserKind, element: ElementType, has_optional: bool, buffers: int, numbers: int) -> Any:
-    name = f"{kind.name}.{'bf16' if element == I16 else KINDS_OF[element].value}{'.' + kind.optional_slots[0].name if has_optional else ''}"
-    if name in module.globals:
-        return module.globals[name]
-    fn, b = function(module, name, [PTR] * buffers + [I64] * 2 + [computed_in(element)] * (1 + numbers))
+def _update(module: ir.Module, form: Form, buffers: int, numbers: int) -> Any:
+    element = form.element
+    if form.name in module.globals:
+        return module.globals[form.name]
+    fn, b = function(module, form.name, [PTR] * buffers + [I64] * 2 + [computed_in(element)] * (1 + numbers))
     pointers, (low, high, *scalar_numbers) = fn.args[:buffers], fn.args[buffers:]
     lanes = ALIGNMENT // element_bytes(computed_in(element))
     types = [element, *[computed_in(element)] * (buffers - 2), element]  # in turn
     spread = [splat(b, number, lanes) for number in scalar_numbers]
-    expressions = update_expressions(kind, KINDS_OF[element], has_optional)
+    expressions = form.expressions()
     in_turn = [*pointers[1:], pointers[0]]  # beyond the caches a tenth faster than the value first
 
     def turn(i: Value, _: Sequence[Value]) -> None:
@@ -139,13 +149,10 @@ def _update(module: ir.Module, kind: OptimiserKind, element: ElementType, has_op
     return fn
 
 
-def emit_moves_padding(
-    b: Builder, kind: OptimiserKind, element: ElementType, has_optional: bool, factor: Value, numbers: Sequence[Value]
-) -> Value:
+def emit_moves_padding(b: Builder, form: Form, factor: Value, numbers: Sequence[Value]) -> Value:
     """Whether an update with these numbers makes anything but +0 of zeros (I1): without eps, say, it divides 0 by 0."""
-    element = computed_in(element)
+    element, expressions = computed_in(form.element), form.expressions()
     word = {F32: Kind.I32, F64: Kind.I64}[element]
-    expressions = update_expressions(kind, KINDS_OF[element], has_optional)
     zeros = [constant(0.0, element)] * (len(expressions) + 1)
     found = [b.bitcast(new, scalars.TYPES[word]) for new in scalars.emit_all(b, expressions, [*zeros, factor, *numbers])]
     together = found[0]

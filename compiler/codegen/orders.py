@@ -28,6 +28,8 @@ WINDOW = 1024  # places
 WIDTH = 32  # places that go through the network together
 UNHEARD_OF_PLACES = 1 << 56  # no machine has memory for as many; the bytes for them are still a number
 UNROLLED_VECTORS = 8  # of an example, copied without a loop
+SIZE, ORDER_KIND, ORDER_K, ORDER_SEED, ORDER_FIRST = range(5)  # words of an order's block; SIZE and FED of a dataset's
+FED, FIRST_FIELD = 1, 2
 _FIRST, _END, _ROWS = range(3)  # words of a window: its first place, its end, then the examples' numbers
 
 _PASS = permutation.feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + place, U32) for place in range(permutation.KEYS)])
@@ -46,7 +48,7 @@ def window_words(b: Builder, capacity: emit.Size) -> emit.Size:
 
 @dataclass(frozen=True)
 class Window:
-    """The examples at some following places of an order (its registers: object, block, k, seed, its first place, how many places)."""
+    """The examples at some following places of an order (its registers: object, block, its dataset's block) that native code computes."""
 
     order: Registers
     memory: Value
@@ -60,7 +62,7 @@ class Window:
 
     def rows(self, low: Lowering, start: Value, end: Value, count: emit.Size) -> Value:
         """The address of the numbers of the examples at places start to start + count, which are all before `end`."""
-        b, (_, block, k, seed, first, _) = low.b, self.order
+        b, (_, block, data) = low.b, self.order
         rows = at(b, self.memory, _ROWS, I64)
         known = load(b, at(b, self.memory, _END, I64), I64)
         with b.if_then(b.icmp_signed(">", b.add(start, emit.size(count)), known)):
@@ -68,7 +70,8 @@ class Window:
             store(b, start, at(b, self.memory, _FIRST, I64))
             store(b, b.add(start, wanted), at(b, self.memory, _END, I64))
             numbers = at(b, rows, self.capacity, I64)
-            arguments = [rows, numbers, at(b, numbers, self.capacity, I64), load(b, block, I64), seed, k, b.add(first, start), wanted]
+            k, seed, first = (load(b, at(b, block, word, I64), I64) for word in (ORDER_K, ORDER_SEED, ORDER_FIRST))
+            arguments = [rows, numbers, at(b, numbers, self.capacity, I64), load(b, data, I64), seed, k, b.add(first, start), wanted]
             if self.repeats:
                 low.shared("sampled_rows", None, arguments, _emit_sampled_rows)
             else:
@@ -136,13 +139,18 @@ def _emit_sampled_rows(b: Builder, arguments: Sequence[Value]) -> None:
 # ---- fields: a dataset's block has the address of each and how many bytes apart its rows are
 
 
+def is_fed(b: Builder, block: Value) -> Value:
+    """Whether the host alone knows a dataset's examples (I1)."""
+    return b.icmp_signed("!=", load(b, at(b, block, FED, I64), I64), I64(0))
+
+
 def field_address(low: Lowering, block: Value, field: int) -> Value:
     """Where a dataset's field begins."""
-    return low.b.load(at(low.b, block, 1 + 2 * field, I64), align=8, typ=PTR)
+    return low.b.load(at(low.b, block, FIRST_FIELD + 2 * field, I64), align=8, typ=PTR)
 
 
 def _row_bytes(low: Lowering, block: Value, field: int) -> Value:
-    return load(low.b, at(low.b, block, 2 + 2 * field, I64), I64)
+    return load(low.b, at(low.b, block, FIRST_FIELD + 1 + 2 * field, I64), I64)
 
 
 def example_bytes(value: nodes.Value) -> int:

@@ -117,8 +117,7 @@ def llvm_text(function: Function, target: Target) -> str:
 
 def assembly(function: Function, target: Target) -> str:
     """The machine code of a function as text, for a target that need not be this machine."""
-    text: str = jit.target_machine(target, jit=False).emit_assembly(jit.parse(llvm_text(function, target), target))
-    return text
+    return jit.emit_assembly(llvm_text(function, target), target)
 
 
 def object_bytes(function: Function, target: Target) -> bytes:

@@ -107,6 +107,9 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
      "`wrt` names a model or a tensor of floats."),
     ("E0804", "a gradient that needs what can't be kept",
      "What the gradient needs of each turn of a loop is kept, so the number of turns is known before the loop."),
+    ("E0805", "a parameter that no gradient reaches",
+     "The value doesn't depend on the parameter, so updates leave it as it is. A group with `frozen=true` says that this is meant. (A"
+     " warning.)"),
     # E09xx: not built yet
     ("E0901", "a construct that isn't built yet",
      "The language has it, this version of the compiler doesn't."),

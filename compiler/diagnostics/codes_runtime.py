@@ -32,11 +32,13 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
     ("R1108", "logits without a distribution",
      "The largest logit of a row is NaN or infinite, so nothing can be drawn by them."),
     ("R1109", "a number that training can't use",
-     "A rate, a constant of an optimiser, the limit of a norm or a smoothing of labels is out of its range, or NaN. Nothing was changed."),
+     "A rate, an optimiser's constant, the limit of a norm, a smoothing or a fraction is out of its range, or NaN. Nothing was changed."),
     ("R1110", "windows that don't fit",
      "A window is at most as long as its axis with the padding, and windows are at least one place apart."),
     ("R1111", "more memory than there is",
      "The values of one call are held in memory. Less at a time, a smaller batch for instance, needs less of it."),
+    ("R1113", "weights that nothing can be drawn by",
+     "A weight is at least 0 and finite, and so is their sum, which is above 0."),
     # R12xx: data files
     ("R1201", "a data file that isn't found",
      "Data files are looked for beside the program, then in the working directory."),
@@ -44,6 +46,8 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
      "The file is damaged, or what it holds doesn't fit the record."),
     ("R1203", "a character or number that the vocabulary lacks",
      "A text is made of the vocabulary's characters, and ids go from 0 to their number less 1."),
+    ("R1204", "a row of a data file that can't be used",
+     "A row that a batch needs is malformed, holds a value that its field can't, or isn't there any more. The batches before it were given."),
     # R13xx: checkpoints
     ("R1301", "a checkpoint that isn't found",
      "Checkpoints are read from and written to the working directory."),
@@ -56,7 +60,13 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
     # R14xx: logs
     ("R1401", "a log that can't be written",
      "The sink's file couldn't be opened or written."),
+    ("R1402", "a log that another run writes",
+     "A log has one writer at a time: another run or sink has it locked, or has changed it since this one left it."),
+    ("R1403", "a record that doesn't fit the log's columns",
+     "A CSV log has the columns of its first record. Records with other fields go to a log of their own."),
     # R15xx: the machine
     ("R1501", "a processor without fused multiply-add",
      "Results would be the same, but slow beyond use; `--engine=numpy` or another machine runs the program."),
+    ("R1502", "a package that isn't installed",
+     "Some files are read and written by packages that the core doesn't need: `pip install 'shapescript[data]'` installs one."),
 )  # fmt: skip

@@ -104,3 +104,12 @@ def free_values(block: Block) -> tuple[Value, ...]:
     for value in block.yields:
         use(value)
     return tuple(found)
+
+
+def used_values(block: Block) -> frozenset[Value]:
+    """Every value that an operation or the end of a block reads, in regions too."""
+    found = set(block.yields)
+    for op in walk(block):
+        found.update(op.operands)
+        found.update(value for region in op.regions for value in region.yields)
+    return frozenset(found)

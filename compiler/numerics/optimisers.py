@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from shapescript.compiler.numerics.norms import FIRST_FACTOR
 from shapescript.compiler.numerics.ranges import RANGES, Range
 from shapescript.compiler.numerics.scalar import F64, I64, Argument, Expr, Kind, select, sqrt
 from shapescript.compiler.numerics.selections import maximum
@@ -93,15 +94,16 @@ def number_expressions(kind: OptimiserKind) -> tuple[Expr, ...]:
 
 
 @lru_cache
-def update_expressions(kind: OptimiserKind, element: Kind, has_optional: bool) -> tuple[Expr, ...]:
+def update_expressions(kind: OptimiserKind, element: Kind, has_optional: bool, is_split: bool = False) -> tuple[Expr, ...]:
     """The value and the slots after an update, in the tensor's type. Arguments: the value, the gradient, the slots that are there, the
-    factor on the gradient, the numbers."""
+    factor on the gradient, the numbers. `is_split`: the factor is the second of two (norms.py)."""
     slots = [slot.name for slot in kind.slots_with(has_optional)]
     tensors = ["value", "gradient", *slots]
     given: dict[str, Expr] = {name: Argument(place, element) for place, name in enumerate(tensors)}
     factor, first = Argument(len(tensors), element), len(tensors) + 1
     numbers: dict[str, Expr] = {name: Argument(first + place, element) for place, name in enumerate(_numbers(kind))}
-    moved = kind.move({**given, "gradient": given["gradient"] * factor}, numbers)
+    gradient = given["gradient"] * FIRST_FACTOR if is_split else given["gradient"]
+    moved = kind.move({**given, "gradient": gradient * factor}, numbers)
     return tuple(moved[name] for name in ["value", *slots])
 
 

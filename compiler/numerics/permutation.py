@@ -33,8 +33,17 @@ def half_bits(n: int) -> int:
 
 def round_keys(seed: int, k: int | NDArray[np.uint64]) -> NDArray[np.uint32]:
     """The keys of the k-th order, uint32 [KEYS] or, for several k, [KEYS, ...]: words 0..3 of the stream's group 0, then of group 1, ..."""
+    return _keys(seed, k, 0)
+
+
+def split_keys(seed: int) -> NDArray[np.uint32]:
+    """The keys of the permutation by which a dataset is split: the words behind those of order 0, groups 3 to 5, which no order has."""
+    return _keys(seed, 0, KEYS // GROUP_WORDS)
+
+
+def _keys(seed: int, k: int | NDArray[np.uint64], first_group: int) -> NDArray[np.uint32]:
     number = np.asarray(k & STREAM_MASK, np.uint64)
-    groups = np.arange(KEYS // GROUP_WORDS, dtype=np.uint64).reshape(-1, *[1] * number.ndim)
+    groups = first_group + np.arange(KEYS // GROUP_WORDS, dtype=np.uint64).reshape(-1, *[1] * number.ndim)
     words = philox_words((groups, np.uint64(0), *stream_of(Domain.ORDER, number)), key_of(seed))
     return np.moveaxis(words, 0, 1).reshape(KEYS, *number.shape)
 

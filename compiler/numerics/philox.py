@@ -81,3 +81,12 @@ def stream_words(seed: int, domain: Domain, number: int, start: int, count: int)
     elements = words.transpose(1, 0, 2).reshape(-1)
     skipped = start - first_run * RUN
     return elements[skipped : skipped + count]
+
+
+def words_at(seed: int, domain: Domain, number: int, elements: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """These elements of a stream, in any order, as uint32 of their shape."""
+    run, place = elements // np.uint64(RUN), elements % np.uint64(RUN)
+    groups = run * np.uint64(VECTOR) + place % np.uint64(VECTOR)
+    words = philox_words((groups & np.uint64(MASK_32), groups >> np.uint64(32), *stream_of(domain, number)), key_of(seed))
+    found: NDArray[np.uint32] = np.take_along_axis(words, (place // np.uint64(VECTOR)).astype(np.int64)[None], axis=0)[0]
+    return found

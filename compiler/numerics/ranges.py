@@ -47,6 +47,7 @@ RANGES: dict[str, Range] = {
     "dampening": Range("dampening", "at least 0 and at most 1", 0.0, 1.0, has_highest=True),
     "eps": Range("eps", "above 0 and finite", 0.0, math.inf, has_lowest=False),
     "smoothing": Range("label smoothing", "at least 0 and at most 1", 0.0, 1.0, has_highest=True),
+    "fraction": Range("the fraction of a split", "at least 0 and at most 1", 0.0, 1.0, has_highest=True),
     "decay": Range("decay", "at least 0 and finite", 0.0, math.inf),
     "nesterov": NesterovRange("a nesterov step", "possible with a momentum above 0", 0.0, 1.0, has_lowest=False, has_highest=True),
 }

@@ -54,8 +54,8 @@ def _equations(function: Function, arguments: Sequence[Any]) -> Iterator[Equatio
             yield from _axes(type_.axes, argument.shape, name, function.span)
         elif isinstance(type_, DatasetType):
             yield Equation(type_.rows, int(argument.block[0]), f"the rows of {name}")
-            for (field, kind), array in zip(type_.record.fields, argument.arrays, strict=True):
-                yield from _axes(kind.axes, array.shape[1:], f"{name}.{field}", function.span)
+            for (field, kind), shape in zip(type_.record.fields, argument.shapes, strict=True):
+                yield from _axes(kind.axes, shape, f"{name}.{field}", function.span)
 
 
 def _axes(axes: Sequence[Size], shape: Sequence[int], name: str, span: Span | None) -> Iterator[Equation]:

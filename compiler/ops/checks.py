@@ -11,6 +11,7 @@ _DIVISION = "of tensors: a divisor is 0, or the least whole number is divided by
 FAILURES: dict[str, tuple[str, str]] = {
     "variance": ("R1103", "variance of too few elements: it divides by their number less the correction, and that is not above 0"),
     "mean of rows": ("R1103", "a mean over rows of which none counts: it has no value for that"),
+    "prefetch": ("R1004", "`prefetch` of `batches` is below 0: it says how many batches are read ahead"),
     "//": ("R1106", f"`//` {_DIVISION}"),
     "%": ("R1106", f"`%` {_DIVISION}"),
 }

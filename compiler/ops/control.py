@@ -12,7 +12,7 @@ from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import of
 from shapescript.compiler.ir.types import BOOL, INT, DatasetType, ListType, ModelType, TensorType, Type, member_at
 from shapescript.compiler.ops.build import same_types
-from shapescript.compiler.ops.host import dataset_of, field_types
+from shapescript.compiler.ops.datasets import dataset_of, field_types
 from shapescript.compiler.ops.table import Control, NoDerivative, OpEntry, attribute, register, require
 
 
@@ -67,10 +67,11 @@ def _infer_range(op: Op) -> tuple[Type, ...]:
 def _infer_batches(op: Op) -> tuple[Type, ...]:
     (body,) = _regions(op, 1)
     dataset = dataset_of(op.operands[0].type)
-    require(dataset is not None and same_types(op.operands[1:3]) == (INT, BOOL), op, "takes a dataset, a size and drop_last")
+    numbers = same_types(op.operands[1:5])
+    require(dataset is not None and numbers == (INT, BOOL, INT, INT), op, "takes a dataset, a size, drop_last, start and prefetch")
     require(len(body.symbols) == 1, op, "the region binds the rows of a batch")
     assert dataset is not None
-    carried = same_types(op.operands[3:])
+    carried = same_types(op.operands[5:])
     _parameters(op, body, (*field_types(DatasetType(dataset.record, of(body.symbols[0]))), *carried))
     _yields(op, body, carried)
     return carried
@@ -121,12 +122,15 @@ _control("isolated", _infer_apart)
 _control("while", _infer_while)
 # for_range(start, stop, carried...): the region takes the index and the carried values; stop <= start is empty. {name}: the loop variable.
 _control("for_range", _infer_range)
-# for_batches(data, size, drop_last, carried...): the region binds the batch's rows and takes its fields and the carried values. R1102.
+# for_batches(data, size, drop_last, start, prefetch, carried...): from the example at place `start` on; the region binds the batch's rows
+# and takes its fields and the carried values. `prefetch` batches are read ahead where examples have to be read; -1 leaves that to the host.
+# R1102, R1107.
 _control("for_batches", _infer_batches)
 # for_list(model, carried...) {path}: for each element of a list of sub-models.
 _control("for_list", _infer_list)
 # call(arguments...) {callee, sizes, types}: sizes maps the callee's dims and axis variables to sizes here, as pairs.
 _control("call", _infer_call)
-# value_and_grad(x): the region computes a scalar from its parameter, and may yield more values behind it; gives the scalar, its gradient
-# with the type of x, and those other values, to which no gradient belongs.
+# value_and_grad(x) {nonfinite?}: the region computes a scalar from its parameter, and may yield more values behind it; gives the scalar,
+# its gradient with the type of x, and those other values, to which no gradient belongs. A scalar that isn't finite is R1104, but not
+# with nonfinite = "allow".
 _control("value_and_grad", _infer_gradient)

@@ -1,17 +1,15 @@
-"""Operations on handles, data, logs and files. Those lowered as Host are done by the host in Python, the same for both engines."""
+"""Operations on handles, logs and files. Those lowered as Host are done by the host in Python, the same for both engines."""
 
 from __future__ import annotations
 
-from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import (
     BOOL,
     INT,
     MODE,
     SINK,
     STRING,
-    DatasetType,
     ModelType,
-    OrderedType,
     TensorType,
     Type,
 )
@@ -58,54 +56,20 @@ def _infer_is_train(op: Op) -> tuple[Type, ...]:
 register(OpEntry("mode_is_train", _infer_is_train, NoDerivative.ZERO, Kernel("mode_is_train")))
 
 
-# ---- data -------------------------------------------------------------------------------------------------------------------------------
-
-
-def _infer_load_data(op: Op) -> tuple[Type, ...]:
-    _takes(op, STRING)
-    return (attribute(op, "dataset"),)
-
-
-def dataset_of(kind: Type) -> DatasetType | None:
-    if isinstance(kind, OrderedType):
-        return kind.dataset
-    return kind if isinstance(kind, DatasetType) else None
-
-
-def field_types(dataset: DatasetType) -> tuple[TensorType, ...]:
-    """The fields of all examples: the record's types with the dataset's axis in front."""
-    return tuple(TensorType(kind.element, (dataset.rows, *kind.axes)) for _, kind in dataset.record.fields)
-
-
-def _infer_all(op: Op) -> tuple[Type, ...]:
-    kind = op.operands[0].type
-    require(len(op.operands) == 1 and isinstance(kind, DatasetType), op, "takes a dataset")
-    assert isinstance(kind, DatasetType)
-    return field_types(kind)
-
-
-def _infer_order(op: Op) -> tuple[Type, ...]:
-    kind = op.operands[0].type
-    require(len(op.operands) == 3 and isinstance(kind, DatasetType), op, "takes a dataset, the number of the order and the seed")
-    require([operand.type for operand in op.operands[1:]] == [INT, INT], op, "takes two host ints")
-    assert isinstance(kind, DatasetType)
-    return (OrderedType(kind),)
-
-
-# load_data(path) {dataset}: R1201, R1202. The dataset's rows symbol gets its size here.
-register(OpEntry("load_data", _infer_load_data, NoDerivative.ZERO, Host("load_data"), ordered=True))
-# dataset_all(data): each field of all examples, in the record's order.
-register(OpEntry("dataset_all", _infer_all, NoDerivative.ZERO, Kernel("dataset_all")))
-# order(data, k, seed): the permutation of numerics/random.py, by index.
-register(OpEntry("order", _infer_order, NoDerivative.ZERO, Kernel("order")))
-
-
 # ---- logs, files, prints ----------------------------------------------------------------------------------------------------------------
 
 
+FILE_SINKS = ("jsonl", "csv", "tensorboard")
+
+
 def _infer_sink(op: Op) -> tuple[Type, ...]:
-    _takes(op, STRING)
-    attribute(op, "kind")
+    kind, found = attribute(op, "kind"), [operand.type for operand in op.operands]
+    if kind == "tee":
+        require(bool(found) and all(given == SINK for given in found), op, "takes sinks")
+    elif kind == "memory":
+        _takes(op)
+    else:
+        require(kind in FILE_SINKS and found in ([STRING], [STRING, BOOL]), op, "takes a path, and whether to go on in what is there")
     return (SINK,)
 
 
@@ -126,16 +90,30 @@ def _infer_flush(op: Op) -> tuple[Type, ...]:
 
 def _infer_save(op: Op) -> tuple[Type, ...]:
     require(bool(op.operands) and op.operands[0].type == STRING, op, "takes a path")
-    require(len(attribute(op, "names")) == len(op.operands) - 1, op, "one operand for each name")
+    values = _behind_option(op, "keep", INT)
+    require(len(attribute(op, "names")) == len(values), op, "one operand for each name")
     return ()
+
+
+def _behind_option(op: Op, option: str, kind: Type) -> tuple[Value, ...]:
+    """The operands behind the path and, where the attribute says that it is given, the option."""
+    if not op.attributes.get(option, False):
+        return op.operands[1:]
+    require(len(op.operands) > 1 and op.operands[1].type == kind, op, f"takes {option} behind the path")
+    return op.operands[2:]
+
+
+def _infer_latest(op: Op) -> tuple[Type, ...]:
+    _takes(op, STRING)
+    return (STRING,)
 
 
 def _infer_load(op: Op) -> tuple[Type, ...]:
     require(bool(op.operands) and op.operands[0].type == STRING, op, "takes a path")
     asked = attribute(op, "asked")
-    require(
-        len(asked) == len(attribute(op, "names")) and sum(kind is None for kind in asked) == len(op.operands) - 1, op, "requests don't fit"
-    )
+    values, starts = _behind_option(op, "force", BOOL), op.attributes.get("starts", ())
+    given = sum(kind is None for kind in asked) + len(starts)
+    require(len(asked) == len(attribute(op, "names")) and given == len(values), op, "requests don't fit")
     return tuple(kind for kind in asked if kind is not None)
 
 
@@ -146,15 +124,19 @@ def _infer_print(op: Op) -> tuple[Type, ...]:
     return ()
 
 
+# sink_open(path[, append]), sink_open(), sink_open(sink...) {kind}: nothing is opened before the first write.
 register(OpEntry("sink_open", _infer_sink, NoDerivative.ZERO, Host("sink_open"), ordered=True))
 # write(sink, value...) {record, fields}: one record.
 register(OpEntry("write", _infer_write, NoDerivative.ZERO, Host("write"), ordered=True))
 register(OpEntry("flush", _infer_flush, NoDerivative.ZERO, Host("flush"), ordered=True))
-# save(path, value...) {names}.
+# save(path[, keep], value...) {names[, keep]}: keep is an operand where the attribute is true.
 register(OpEntry("save", _infer_save, NoDerivative.ZERO, Host("save"), ordered=True))
-# load(path, value...) {names, asked}: asked[i] is the type wanted at names[i] (a result), or None where the next operand stands there: a
-# handle, restored or compared, or a value that must be equal.
+# load(path[, force], value...) {names, asked[, starts, rename, force]}: asked[i] is the type wanted at names[i] (a result), or None where
+# the next operand stands there: a handle, restored or compared, or a value that must be equal. At the names in `starts` both: the operand
+# is what the result starts from. rename: pairs of names. force is an operand where the attribute is true.
 register(OpEntry("load", _infer_load, NoDerivative.ZERO, Host("load"), ordered=True))
+# latest(pattern): the path of the newest checkpoint that is valid.
+register(OpEntry("latest", _infer_latest, NoDerivative.ZERO, Host("latest"), ordered=True))
 register(OpEntry("print", _infer_print, NoDerivative.ZERO, Host("print"), ordered=True))
 
 

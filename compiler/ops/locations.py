@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.nodes import Block, Function, Value
 from shapescript.compiler.ir.sizes import Size, Symbol, number, product
-from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, TensorType, Type
 from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, KINDS
 from shapescript.compiler.ops.storage import is_stored
 
@@ -99,8 +99,8 @@ def is_late(result: Type, symbols: Collection[Symbol]) -> bool:
 
 
 def has_storage(value: Value) -> bool:
-    """Whether the value has a location: orders of datasets are registers here, as numbers and handles are."""
-    return is_stored(value) and not isinstance(value.type, OrderedType)
+    """Whether the value has a location."""
+    return is_stored(value)
 
 
 def storage_bytes(type_: Type) -> Size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import (
+    BOOL,
     FLOAT,
     INT,
     Element,
@@ -52,7 +53,8 @@ def _infer_pack(op: Op) -> tuple[Type, ...]:
     return (model,)
 
 
-# pack {model}: a model's value from its tensors, in the order of their dotted names.
+# pack {model, absent?}: a model's value from its tensors, in the order of their dotted names. Of a gradient, `absent` names the trained
+# parameters that no gradient reaches.
 register(OpEntry("pack", _infer_pack, NoDerivative.STRUCTURAL, Move("pack")))
 
 
@@ -84,31 +86,44 @@ def _infer_norm(op: Op) -> tuple[Type, ...]:
     return (FLOAT,)
 
 
-# global_norm(g): rule 5, over the parameters that are trained; a norm that isn't finite is R1105, naming the first parameter whose
-# gradient isn't.
-register(OpEntry("global_norm", _infer_norm, NoDerivative.FORBIDDEN, Kernel("global_norm"), ordered=True))
+# global_norm(g): over the parameters that are trained (numerics/norms.py). It is finite exactly where all their elements are.
+register(OpEntry("global_norm", _infer_norm, NoDerivative.FORBIDDEN, Kernel("global_norm")))
+
+FACTORS = (TensorType(Element.F32), FLOAT)
 
 
 def _infer_scale(op: Op) -> tuple[Type, ...]:
     model = model_type(op)
-    require(op.operands[1].type == TensorType(Element.F32), op, "takes an f32 factor")
+    require(op.operands[1].type in FACTORS, op, "takes an f32 factor, or an f64 one")
     return (model,)
 
 
-# scale_model(g, factor): the gradients of the parameters that are trained, times the factor; the others as they are.
+# scale_model(g, factor): the gradients of the parameters that are trained, times the factor; the others as they are. An f64 factor is
+# rounded, or split in two where it is small (numerics/norms.py).
 register(OpEntry("scale_model", _infer_scale, NoDerivative.FORBIDDEN, Kernel("scale_model"), consumes=(0,)))
 
 
 def _infer_check(op: Op) -> tuple[Type, ...]:
     attribute(op, "what")
-    (operand,) = op.operands
+    operand, *norm = op.operands
     require(isinstance(operand.type, ModelType | TensorType), op, "takes a tensor or a model")
+    require([value.type for value in norm] in ([], [FLOAT]), op, "takes a norm beside it")
     return ()
 
 
-# check_finite {what: loss|gradient}: R1104 or R1105 where an element isn't finite, before anything changes; of a model, an element of a
-# parameter that is trained.
+# check_finite(x, norm?) {what: loss|gradient}: R1104 or R1105 where an element isn't finite, before anything changes; of a model, an
+# element of a parameter that is trained. With a norm, that of x, only this number is looked at.
 register(OpEntry("check_finite", _infer_check, NoDerivative.ZERO, Kernel("check_finite"), ordered=True))
+
+
+def _infer_all_finite(op: Op) -> tuple[Type, ...]:
+    (operand,) = op.operands
+    require(operand.type == FLOAT or isinstance(operand.type, ModelType), op, "takes a model or a number")
+    return (BOOL,)
+
+
+# all_finite(x): whether check_finite would let it pass.
+register(OpEntry("all_finite", _infer_all_finite, NoDerivative.ZERO, Kernel("all_finite")))
 
 
 def _infer_range(op: Op) -> tuple[Type, ...]:
@@ -125,12 +140,13 @@ def _infer_update(op: Op) -> tuple[Type, ...]:
     model = model_type(op)
     require(len(op.operands) == 5 and op.operands[1].type == OptimiserType(attribute(op, "kind"), model), op, "takes the model's optimiser")
     require(op.operands[2].type == model, op, "takes a gradient of the model's type")
-    require([operand.type for operand in op.operands[3:]] == [FLOAT, TensorType(Element.F32)], op, "takes a rate and an f32 factor")
+    rate, factor = op.operands[3:]
+    require(rate.type == FLOAT and factor.type in FACTORS, op, "takes a rate and a factor")
     return model, op.operands[1].type
 
 
-# update(m, opt, g, rate, factor) {kind}: one step with the gradient g * factor (rule 5), for the parameters that are trained; gives the new
-# model and optimiser.
+# update(m, opt, g, rate, factor) {kind, untouched?}: one step with the gradient g, scaled by the factor as `scale_model` does, for the
+# parameters that are trained, but those whose names are in `untouched`; gives the new model and optimiser.
 register(OpEntry("update", _infer_update, NoDerivative.FORBIDDEN, Kernel("update"), consumes=(0, 1)))
 
 

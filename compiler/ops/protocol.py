@@ -7,8 +7,12 @@ An engine executes a function whose sizes are known but for axis variables. Valu
     model                   its flat buffer: a 64-byte-aligned uint8 array, laid out as ir/flat.py says
     optimiser               OptimiserState
     Mode                    an object with `.block`, an int64 array [kind: 0 Eval, 1 Train; seed; draws; 0], read and written in place
-    Dataset                 an object with `.block`, an int64 array [rows, then for each field its address and the bytes from one row to the
-                            next], and `.arrays`, the fields in order; rows may overlap, inside of one elements follow each other
+    Dataset                 an object with `.shapes`, each field's of one example, and `.block`, an int64 array [rows, 0 or 1, then for each
+                            field its address and the bytes from one row to the next]. At 0 rows lie in memory, and `.arrays` has the fields
+                            in order; rows may overlap, inside of one elements follow each other. At 1 the dataset is fed: the host alone
+                            knows its examples, and addresses are 0
+    its orders              an object with `.dataset`, which it is an order of, `.rows(start, count)`, the numbers of the examples at these
+                            places, and `.block`, an int64 array [places, PERMUTED, DRAWN or FED, k, seed, the first place]
     LogSink, Vocabulary,    any object; engines only pass it on
     str
 """
@@ -57,11 +61,36 @@ class OptimiserState:
         self.block[FIRST_SLOT + place] = 0 if slot is None else slot.ctypes.data
 
 
+PERMUTED, DRAWN, FED = range(3)
+"""What an order is: the k-th permutation of a dataset that isn't fed, from the first place on; examples drawn from one; or an order whose
+examples the host alone can give one behind the other, whatever its dataset is."""
+
+
+class Feed(Protocol):
+    """The batches of one loop over what is fed."""
+
+    def take(self, start: int) -> tuple[int, Sequence[Any]]:
+        """The examples from place `start` on, which are as many as some whole batches or reach the loop's end: how many, and the fields in
+        the record's order, valid until the next call."""
+
+    def close(self) -> None:
+        """Let go of everything; it may be called twice."""
+
+
 class Host(Protocol):
     """What an engine asks of the world around it."""
 
     def perform(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
         """Do an operation whose lowering is Host; gives its results. What it raises ends the call and reaches the caller unchanged."""
+
+    def feed(self, op: Op, examples: Any, size: int, start: int, end: int, prefetch: int) -> Feed:
+        """What gives a loop over a dataset or an order of one its batches of `size` examples, from place `start` to `end`."""
+
+    def gather(self, op: Op, data: Any, rows: Any) -> Sequence[Any]:
+        """The fields of the examples of a fed dataset with these numbers (int64)."""
+
+    def columns(self, op: Op, data: Any, fields: Sequence[int]) -> Sequence[Any]:
+        """These fields of all examples of a fed dataset, by their places in the record."""
 
     def poll(self) -> None:
         """Called on a time budget (every 50 ms or so) while the engine works; a KeyboardInterrupt raised here ends the call."""
@@ -111,8 +140,11 @@ def not_finite_loss(op: Op, value: float, step: int | None = None) -> ExecutionE
     return ExecutionError("R1104", f"the loss is {value}{_at(step)}; nothing was changed by this step", op.span, step)
 
 
-def not_finite_gradient(op: Op, parameter: str, step: int | None = None) -> ExecutionError:
-    return ExecutionError("R1105", f"the gradient of {parameter} is not finite{_at(step)}; nothing was changed by this step", op.span, step)
+def not_finite_gradient(op: Op, parameter: str, has_nan: bool, step: int | None = None) -> ExecutionError:
+    """`parameter` is the first with such an element; `has_nan` is whether any has a NaN, and so the norm."""
+    norm = "nan" if has_nan else "inf"
+    text = f"the gradient of {parameter} is not finite{_at(step)} (the norm is {norm}); nothing was changed by this step"
+    return ExecutionError("R1105", text, op.span, step)
 
 
 def out_of_range(op: Op, value: float) -> ExecutionError:
@@ -138,14 +170,8 @@ def no_batches(op: Op, rows: int, size: int, drop_last: bool) -> ExecutionError:
     return ExecutionError("R1102", f"{rows} examples give no batch of {size} with drop_last={'true' if drop_last else 'false'}", op.span)
 
 
-def part_out_of_range(op: Op, start: int, stop: int, examples: int) -> ExecutionError:
-    return ExecutionError("R1107", f"the examples {start}..{stop} of a dataset that has {examples}", op.span)
-
-
-def no_sample(op: Op, examples: int, count: int) -> ExecutionError:
-    if count < 0:
-        return ExecutionError("R1102", f"a sample of {count} examples: there are at least 0", op.span)
-    return ExecutionError("R1102", f"the dataset is empty: there is no example to draw, and {count} are wanted", op.span)
+def start_out_of_range(op: Op, start: int, examples: int) -> ExecutionError:
+    return ExecutionError("R1107", f"batches from example {start} on, of {examples}: `start` goes from 0 to {examples}", op.span)
 
 
 def no_distribution(op: Op, row: int) -> ExecutionError:

@@ -3,7 +3,7 @@
 Values have value semantics until `insert_copies`; after it the following holds too.
 
 Registers. A tensor without axes is a register; a View that gives one (`leaf` of `offset: []`) reads it where the operation stands. Modes,
-sinks, strings and datasets are references, which nobody copies. None of these lies anywhere.
+sinks, strings, datasets and their orders are references, which nobody copies. None of these lies anywhere.
 
 Places. Every other value lies in a `Place`: a storage, named by the value that first had it, and a path inside (a model's dotted name).
 
@@ -35,16 +35,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values, walk
-from shapescript.compiler.ir.types import ModelType, OptimiserType, OrderedType, TensorType, sorted_leaves
+from shapescript.compiler.ir.types import ModelType, OptimiserType, TensorType, sorted_leaves
 from shapescript.compiler.ops.table import View, entry
 
-LOOPS = {"while": 0, "for_range": 2, "for_batches": 3}  # the number of operands before the carried ones
+LOOPS = {"while": 0, "for_range": 2, "for_batches": 5}  # the number of operands before the carried ones
 OWN = -1
 
 
 def is_stored(value: Value) -> bool:
     """Whether the value lies in a storage: it is neither a register nor a reference."""
-    return isinstance(value.type, ModelType | OptimiserType | OrderedType) or (isinstance(value.type, TensorType) and bool(value.type.axes))
+    return isinstance(value.type, ModelType | OptimiserType) or (isinstance(value.type, TensorType) and bool(value.type.axes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Texts and vocabularies, parts and samples of datasets. The host reads files and decodes; orders are engines' work, by index."""
+"""Texts and vocabularies: the host reads files and decodes."""
 
 from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.ir.types import INT, STRING, VOCABULARY, DatasetType, Element, OrderedType, TensorType, Type
-from shapescript.compiler.ops.table import Host, Kernel, NoDerivative, OpEntry, attribute, register, require
+from shapescript.compiler.ir.types import INT, STRING, VOCABULARY, Element, TensorType, Type
+from shapescript.compiler.ops.table import Host, NoDerivative, OpEntry, attribute, register, require
 
 TEXT_UNITS = ("characters", "bytes", "lines")
 
@@ -22,41 +22,9 @@ def _infer_load_text(op: Op) -> tuple[Type, ...]:
     return (attribute(op, "dataset"),)
 
 
-def _infer_dataset_part(op: Op) -> tuple[Type, ...]:
-    data, *ends = _kinds(op)
-    require(isinstance(data, DatasetType) and ends == [INT, INT], op, "takes a dataset, start and stop")
-    return (attribute(op, "dataset"),)
-
-
-def _infer_sample(op: Op) -> tuple[Type, ...]:
-    data, *numbers = _kinds(op)
-    require(isinstance(data, DatasetType) and numbers == [INT, INT, INT], op, "takes a dataset, a count, the sample's number and the seed")
-    assert isinstance(data, DatasetType)
-    return (OrderedType(data, repeats=True),)
-
-
-def _infer_order_part(op: Op) -> tuple[Type, ...]:
-    order, *ends = _kinds(op)
-    require(isinstance(order, OrderedType) and ends == [INT, INT], op, "takes an ordered dataset, start and stop")
-    return (order,)
-
-
-def _infer_order_size(op: Op) -> tuple[Type, ...]:
-    require(len(op.operands) == 1 and isinstance(op.operands[0].type, OrderedType), op, "takes an ordered dataset")
-    return (INT,)
-
-
 # load_text(path[, vocabulary]) {dataset, unit}: all windows of a text, or its lines. R1201, R1202, R1203. As for load_data, the dataset's
 # rows symbol gets its size here.
 register(OpEntry("load_text", _infer_load_text, NoDerivative.ZERO, Host("load_text"), ordered=True))
-# dataset_part(data, start, stop) {dataset}: the examples start to stop - 1 as a dataset, whose rows symbol gets its size here. R1107.
-register(OpEntry("dataset_part", _infer_dataset_part, NoDerivative.ZERO, Host("dataset_part"), ordered=True))
-# sample_order(data, count, k, seed): the rows that numerics/sampling.py draws, by index. R1102 for a count below 0, or of no rows.
-register(OpEntry("sample_order", _infer_sample, NoDerivative.ZERO, Kernel("sample_order"), ordered=True))
-# order_part(order, start, stop): its places start to stop - 1. R1107.
-register(OpEntry("order_part", _infer_order_part, NoDerivative.ZERO, Kernel("order_part"), ordered=True))
-# order_size(order): how many places it has.
-register(OpEntry("order_size", _infer_order_size, NoDerivative.ZERO, Kernel("order_size")))
 
 
 # ---- vocabularies -----------------------------------------------------------------------------------------------------------------------

@@ -62,10 +62,11 @@ class Adjoints:
         return zeros(builder, place_type(place)) if found is None else found
 
     def whole(self, wrt: Value, hint: str) -> Value:
-        """The gradient with the type of `wrt`; zeros where nothing arrived."""
+        """The gradient with the type of `wrt`; zeros where nothing arrived. A model's has the names of parameters of which that is so."""
         if isinstance(wrt.type, ModelType):
             leaves = [self.get(wrt, leaf.name) or zeros(self.builder, leaf.type) for leaf in sorted_leaves(wrt.type)]
-            return self.builder.op("pack", *leaves, model=wrt.type, hint=hint)
+            absent = tuple(leaf.name for leaf in sorted_leaves(wrt.type) if leaf.is_trained and self.get(wrt, leaf.name) is None)
+            return self.builder.op("pack", *leaves, model=wrt.type, absent=absent, hint=hint)
         return self.get(wrt) or zeros(self.builder, result_type(wrt))
 
 

@@ -80,7 +80,8 @@ class _Expansion:
         gradient = adjoints.whole(parameter, op.results[1].hint)
         backward = drop_dead(Block((), tuple(adjoints.builder.ops), (gradient,)))
         check = Builder(op.span)
-        check.emit("check_finite", loss, what="loss")
+        if op.attributes.get("nonfinite") != "allow":
+            check.emit("check_finite", loss, what="loss")
         names = {parameter: wrt}
         self.replaced.update(zip(op.results, (names.get(value, value) for value in (loss, gradient, *others)), strict=True))
         return renamed([*forward, *check.ops, *backward.ops], names)

@@ -17,6 +17,7 @@ from shapescript.compiler.passes.join_isolated import join_isolated
 from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.passes.specialise import specialise
+from shapescript.compiler.passes.unreached import mark_unreached
 from shapescript.compiler.passes.widen import widen
 from shapescript.compiler.passes.windows_again import make_windows_again
 
@@ -26,7 +27,7 @@ Pass = Callable[[Function], Function]
 STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
     ("ir", (split_leafwise, widen)),
     ("grad", (fold_conditions, differentiate, widen)),
-    ("expanded", (expand,)),
+    ("expanded", (mark_unreached, expand)),
     ("simplified", (simplify,)),
     ("fused", (fuse,)),
     ("final", (simplify, join_isolated, make_windows_again, insert_copies)),

@@ -119,7 +119,7 @@ class _Planner:
         """Place what the block makes. Yields end at `targets`; `homes_` are the places there that values of the program lie in."""
         lives = _Lives(block)
         starts: dict[Value, int] = {}
-        for root, index in self._made(block):
+        for root, index in self._made(block, lives):
             starts.setdefault(root, index)
         self._to_targets(block, lives, starts, targets, homes_)
         self._to_packs(block, lives, starts)
@@ -129,15 +129,16 @@ class _Planner:
 
     # ---- what a block makes
 
-    def _made(self, block: Block) -> Iterator[tuple[Value, int]]:
-        """The storages that begin in the block, and the number of the operation that does."""
+    def _made(self, block: Block, lives: _Lives) -> Iterator[tuple[Value, int]]:
+        """The storages that begin in the block, and the number of the operation that does. Of a dataset only the fields that are read."""
         for value in block.parameters:
             if value in self.places and self._is_new(self.places[value].root):
                 yield value, -1
         for index, op in enumerate(block.ops):
             for value in op.results:
                 if op.name == "dataset_all" and value in self.places:
-                    self.roots[value] = Location(Borrowed(value))
+                    if value in lives.last:
+                        self.roots[value] = Location(Borrowed(value))
                 elif value in self.places and self._is_new(self.places[value].root):
                     yield self.places[value].root, index
 

@@ -65,6 +65,7 @@ class _Scope:
     defined: set[Value] = field(default_factory=set)
     made: dict[Hashable, tuple[Value, ...]] = field(default_factory=dict)
     checked: set[Hashable] = field(default_factory=set)
+    norms: dict[Value, Value] = field(default_factory=dict)
 
     def find(self, key: Hashable) -> tuple[Value, ...] | None:
         scope: _Scope | None = self
@@ -79,6 +80,10 @@ class _Scope:
 
     def has_checked(self, what: Hashable) -> bool:
         return what in self.checked or (self.outer is not None and self.outer.has_checked(what))
+
+    def norm_of(self, gradient: Value) -> Value | None:
+        """The norm of a gradient, or of what it was scaled from: it is finite where the gradient is."""
+        return self.norms.get(gradient) or (self.outer.norm_of(gradient) if self.outer else None)
 
 
 class _Walk:
@@ -110,7 +115,7 @@ class _Walk:
 
     def add(self, op: Op, scope: _Scope) -> None:
         """Put the operation, or what is as good, at the end of the scope."""
-        op = rebuilt(op, self.values(op.operands), op.regions, op.results)
+        op = self.by_norm(rebuilt(op, self.values(op.operands), op.regions, op.results), scope)
         if isinstance(entry(op.name).lowering, Control):
             self.add_control(op, scope)
         elif not self.rewrite(op, scope) and not self.is_checked(op, scope) and not self.is_evaluation(op, scope):
@@ -139,11 +144,23 @@ class _Walk:
             return True
         if place:
             scope.checked.add(place)
-        if op.name in ("check_finite", "global_norm"):
+        if op.name == "check_finite":
             scope.checked.add(op.operands[0])
         elif op.name == "scale_model" and scope.has_checked(op.operands[0]):
             scope.checked.add(op.result)
         return False
+
+    def by_norm(self, op: Op, scope: _Scope) -> Op:
+        """A gradient whose norm is known needs no other look at its elements to say whether they are finite."""
+        norm = scope.norm_of(op.operands[0]) if op.operands and self.shares else None
+        if op.name == "global_norm":
+            scope.norms[op.operands[0]] = op.result if norm is None else norm
+        elif op.name == "scale_model" and norm is not None:
+            scope.norms[op.result] = norm
+        elif norm is not None and ((op.name == "check_finite" and len(op.operands) == 1) or op.name == "all_finite"):
+            self.changed = True
+            return rebuilt(op, (*op.operands, norm) if op.name == "check_finite" else (norm,), (), op.results)
+        return op
 
     def is_evaluation(self, op: Op, scope: _Scope) -> bool:
         """Whether the operation draws from a mode that is known to be Eval: its draw is -1, no stream moves, and nobody uses the seed."""

@@ -14,20 +14,36 @@ from shapescript.compiler.passes.fold import is_known
 def rewrite_single_uses(block: Block) -> tuple[Block, bool]:
     """The block with its regions, and whether anything changed.
 
-    A transposed contraction writes its result transposed; `update` with a gradient scaled by a factor takes the factor itself.
+    A transposed contraction writes its result transposed; `update` with a gradient scaled by a factor takes the factor itself. A check that
+    goes by the norm may look at the gradient before it was scaled.
     """
     rewriter = _Rewriter(_uses(block))
     found = rewriter.block(block)
-    return (drop_dead(found), True) if rewriter.changed else (block, False)
+    if not rewriter.changed:
+        return block, False
+    return drop_dead(_checking(found, rewriter.unscaled) if rewriter.unscaled else found), True
+
+
+def _goes_by_norm(op: Op) -> bool:
+    return op.name == "check_finite" and len(op.operands) == 2
 
 
 def _uses(block: Block) -> Counter[Value]:
     found = Counter(block.yields)
     for op in walk(block):
-        found.update(op.operands)
+        found.update(op.operands[1:] if _goes_by_norm(op) else op.operands)
         for region in op.regions:
             found.update(region.yields)
     return found
+
+
+def _checking(block: Block, unscaled: Mapping[Value, Value]) -> Block:
+    """The block with checks of gradients before they were scaled."""
+    ops: list[Op] = []
+    for op in block.ops:
+        operands = tuple(unscaled.get(operand, operand) for operand in op.operands) if _goes_by_norm(op) else op.operands
+        ops.append(rebuilt(op, operands, [_checking(region, unscaled) for region in op.regions], op.results))
+    return Block(block.parameters, tuple(ops), block.yields, block.symbols)
 
 
 class _Rewriter:
@@ -35,6 +51,7 @@ class _Rewriter:
         self.uses = uses
         self.definitions: dict[Value, Op] = {}
         self.changed = False
+        self.unscaled: dict[Value, Value] = {}  # gradients, by what they were scaled to for an update alone
 
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -62,4 +79,5 @@ class _Rewriter:
         if not is_known(factor, 1.0, self.definitions):
             return None
         gradient, scale = source.operands
+        self.unscaled[source.result] = gradient
         return rebuilt(op, (model, optimiser, gradient, rate, scale), (), op.results)

@@ -23,7 +23,8 @@ from shapescript.compiler.ir.types import (
 
 Sizes = Mapping[Symbol, Size]
 
-MAKES_DATASET = frozenset({"load_data", "load_text", "dataset_part"})  # each has the attribute `dataset`, whose rows it binds
+# Each has the attribute `dataset`, whose rows it binds; that of `dataset_split` is two.
+MAKES_DATASET = frozenset({"load_data", "load_text", "dataset_part", "dataset_concat", "dataset_split", "dataset_filter"})
 
 
 def substitute_type(type_: Type, sizes: Sizes) -> Type:

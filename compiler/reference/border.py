@@ -9,7 +9,7 @@ import numpy as np
 
 from shapescript.compiler.ir.nodes import Function, Op
 from shapescript.compiler.ir.sizes import Symbol
-from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, OrderedType, TensorType, Type
+from shapescript.compiler.ir.types import DatasetType, Element, ModelType, OptimiserType, TensorType, Type
 from shapescript.compiler.numerics.bfloat16 import bits_of_number, number_of_bits
 from shapescript.compiler.numerics.bfloat16_arrays import bits_of, numbers_of
 from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, STEP
@@ -28,14 +28,12 @@ def from_host(type_: Type, value: Any) -> Any:
 
 
 def to_host(type_: Type, value: Any) -> Any:
-    """A value for the host to look at; it may share memory with others. Of an ordered dataset the host knows the dataset alone."""
+    """A value for the host to look at; it may share memory with others."""
     match type_:
         case TensorType(Element.BF16, ()):
             return number_of_bits(int(value))
         case TensorType(_, axes):
             return np.ascontiguousarray(value) if axes else value.item()
-        case OrderedType():
-            return value.dataset
     return value
 
 

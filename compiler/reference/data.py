@@ -1,17 +1,16 @@
-"""Handles and data: draws of a mode's stream, orders and fields of datasets, and what the host does."""
+"""Handles and data: draws of a mode's stream, fields of datasets, and what the host does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.numerics.random import Domain, dropout_scale, dropout_threshold, order, stream_words
-from shapescript.compiler.numerics.sampling import sampled_rows
-from shapescript.compiler.ops.protocol import no_sample, part_out_of_range
+from shapescript.compiler.ir.types import OrderedType
+from shapescript.compiler.numerics.random import Domain, dropout_scale, dropout_threshold, stream_words
+from shapescript.compiler.ops.protocol import Host as World
 from shapescript.compiler.ops.table import Host, entries
 from shapescript.compiler.reference.border import perform
 from shapescript.compiler.reference.frame import HANDLERS, Frame, handles
@@ -54,36 +53,6 @@ def _dropout(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 # ---- datasets
 
 
-@dataclass(frozen=True)
-class Ordered:
-    """Rows of a dataset in an order of their own: all of them, or some."""
-
-    dataset: Any
-    rows: Array
-
-
-@handles("order")
-def _order(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    dataset, k, seed = operands
-    return (Ordered(dataset, order(int(dataset.block[0]), int(seed), int(k))),)
-
-
-@handles("sample_order")
-def _sample_order(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    dataset, count, k, seed = operands
-    if count < 0 or size_of(dataset) == 0:
-        raise no_sample(op, size_of(dataset), int(count))
-    return (Ordered(dataset, sampled_rows(size_of(dataset), int(seed), int(k), 0, int(count))),)
-
-
-@handles("order_part")
-def _order_part(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    ordered, start, stop = operands[0], int(operands[1]), int(operands[2])
-    if not 0 <= start <= stop <= size_of(ordered):
-        raise part_out_of_range(op, start, stop, size_of(ordered))
-    return (Ordered(ordered.dataset, ordered.rows[start:stop]),)
-
-
 @handles("order_size")
 def _order_size(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     return (np.asarray(size_of(operands[0]), np.int64),)
@@ -91,17 +60,30 @@ def _order_size(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 
 @handles("dataset_all")
 def _dataset_all(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    return tuple(operands[0].arrays)
+    """Of a fed dataset only the fields that are used are read."""
+    (data,) = operands
+    if not is_fed(data):
+        return tuple(data.arrays)
+    wanted = [field for field, value in enumerate(op.results) if frame.uses(value)]
+    found = dict(zip(wanted, frame.host.columns(op, data, wanted), strict=True)) if wanted else {}
+    return [found.get(field) for field in range(len(op.results))]
 
 
 def size_of(examples: Any) -> int:
     """How many examples there are in a dataset or an ordered one."""
-    return len(examples.rows) if isinstance(examples, Ordered) else int(examples.block[0])
+    return int(examples.block[0])
 
 
-def rows_between(examples: Any, start: int, stop: int) -> list[Array]:
+def is_fed(data: Any) -> bool:
+    """Whether the host alone knows a dataset's examples."""
+    return bool(data.block[1])
+
+
+def rows_between(op: Op, examples: Any, start: int, stop: int, host: World) -> Sequence[Array]:
     """Each field of the examples at places start..stop of a dataset or an ordered one."""
-    if isinstance(examples, Ordered):
-        chosen = examples.rows[start:stop]
-        return [array[chosen] for array in examples.dataset.arrays]
-    return [array[start:stop] for array in examples.arrays]
+    is_ordered = isinstance(op.operands[0].type, OrderedType)
+    data = examples.dataset if is_ordered else examples
+    if not is_ordered and not is_fed(data):
+        return [array[start:stop] for array in data.arrays]
+    rows = examples.rows(start, stop - start) if is_ordered else np.arange(start, stop)
+    return host.gather(op, data, rows) if is_fed(data) else [array[rows] for array in data.arrays]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from shapescript.compiler.diagnostics.model import InternalError
-from shapescript.compiler.ir.nodes import Function, walk
+from shapescript.compiler.ir.nodes import Function, used_values, walk
 from shapescript.compiler.ops.binding import bind_sizes
 from shapescript.compiler.ops.guards import guarded_optimisers
 from shapescript.compiler.ops.protocol import Host
@@ -61,6 +61,7 @@ class Evaluator:
                 raise InternalError("the reference evaluator", f"the operation {op.name} reached it", op.span)
         self.function = function
         self._guards, self._layouts = guarded_optimisers(function), Layouts()
+        self._used = used_values(function.body)
 
     def run(self, arguments: Sequence[object], host: Host) -> list[object]:
         """The declared results for arguments as ops/protocol.py describes them, in memory of their own.
@@ -69,7 +70,7 @@ class Evaluator:
         host raises; no argument has changed then, though handles (a mode's draws, what the host has written) may have moved.
         """
         with np.errstate(all="ignore"):
-            frame = Frame(bind_sizes(self.function, arguments), host, self._layouts, self._guards)
+            frame = Frame(bind_sizes(self.function, arguments), host, self._layouts, self._guards, self._used)
             body = self.function.body
             given = [from_host(value.type, argument) for value, argument in zip(body.parameters, arguments, strict=True)]
             return finish(self.function, arguments, frame.run(body, given))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from shapescript.compiler.diagnostics.model import InternalError, Span
@@ -37,10 +37,10 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 class Frame:
     """Each value of the function is held once: going round a loop again replaces what its region computed before."""
 
-    def __init__(self, sizes: dict[Symbol, int], host: Host, layouts: Layouts, guards: Guards) -> None:
+    def __init__(self, sizes: dict[Symbol, int], host: Host, layouts: Layouts, guards: Guards, used: Set[Value] | None = None) -> None:
         self.sizes, self.host, self.layouts = sizes, host, layouts
         self.space: tuple[int, ...] | None = None  # the points of the fused kernel whose region runs, None outside of one
-        self._guards = guards
+        self._guards, self._used = guards, used
         self._values: dict[Value, Any] = {}
         self._poll_at = time.monotonic() + POLL_SECONDS
 
@@ -54,6 +54,10 @@ class Frame:
             values.update(zip(op.results, results, strict=True))
             self._poll()
         return [values[value] for value in block.yields]
+
+    def uses(self, value: Value) -> bool:
+        """Whether an operation or the end of a block reads the value."""
+        return self._used is None or value in self._used
 
     def size(self, size: Size, span: Span | None) -> int:
         """Raises ExecutionError R1003 for a quotient that is none and for a size below 0."""

@@ -9,8 +9,18 @@ import numpy as np
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import ModelType
+from shapescript.compiler.numerics.norms import (
+    FIRST_FACTOR,
+    LARGER,
+    LARGEST_NORM,
+    LARGEST_SQUARES,
+    SECOND_FACTOR,
+    SMALLER,
+    SMALLEST_FACTOR,
+    SMALLEST_SQUARES,
+)
 from shapescript.compiler.numerics.summation import block_tree, reduce_sum
-from shapescript.compiler.ops.protocol import ExecutionError, not_finite_gradient, not_finite_loss
+from shapescript.compiler.ops.protocol import not_finite_gradient, not_finite_loss
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array, Layout, aligned, aligned_copy
 
@@ -65,21 +75,33 @@ def _same(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 # ---- gradients
 
 
-def sum_of_squares(tensor: Array) -> Array:
-    """In f64, where the square of an f32 is exact."""
-    wide = tensor.reshape(-1).astype(np.float64)
-    return reduce_sum(wide * wide)
+def sum_of_squares(tensors: Sequence[Array], scale: float = 1.0) -> np.float64:
+    """One reduction for each tensor in f64, where the square of an f32 is exact; then the block tree over them."""
+    wide = [tensor.reshape(-1).astype(np.float64) * scale for tensor in tensors]
+    return np.float64(block_tree([reduce_sum(numbers * numbers) for numbers in wide])) if wide else np.float64(0.0)
+
+
+def norm_of(tensors: Sequence[Array]) -> np.float64:
+    """The root of the sum of squares, of elements that were scaled where it would leave the range (numerics/norms.py)."""
+    squares = sum_of_squares(tensors)
+    if squares < SMALLEST_SQUARES:
+        return np.float64(np.sqrt(sum_of_squares(tensors, LARGER)) * SMALLER)
+    if squares >= LARGEST_SQUARES:
+        root = np.sqrt(sum_of_squares(tensors, SMALLER))
+        return np.float64(np.minimum(root * LARGER, LARGEST_NORM)) if np.isfinite(root) else np.float64(root)
+    return np.float64(np.sqrt(squares))
 
 
 @handles("global_norm")
 def _global_norm(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    """One reduction for each parameter, then the block tree over them in the order of their names."""
-    squares = {place.name: sum_of_squares(place.numbers(operands[0])) for place in layout_of(op.operands[0], frame).trained}
-    norm = np.sqrt(block_tree(list(squares.values()))) if squares else np.float64(0.0)
-    if not np.isfinite(norm):
-        culprit = next((name for name, square in squares.items() if not np.isfinite(square)), next(iter(squares)))
-        raise not_finite_gradient(op, culprit, frame.step_of(op))
-    return (np.asarray(norm),)
+    return (np.asarray(norm_of([place.numbers(operands[0]) for place in layout_of(op.operands[0], frame).trained])),)
+
+
+def split(factor: Array, dtype: np.dtype[Any]) -> tuple[bool, Array]:
+    """A gradient's factor as tensors of this type take it, and whether it is the second of two."""
+    if factor.dtype == np.float64 and factor < SMALLEST_FACTOR:
+        return True, (factor * SECOND_FACTOR).astype(dtype)
+    return False, factor.astype(np.float32).astype(dtype)
 
 
 @handles("scale_model")
@@ -88,24 +110,35 @@ def _scale_model(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]
     scaled = aligned_copy(model)
     for place in layout_of(op.operands[0], frame).trained:
         tensor = place.numbers(scaled)
-        place.write(scaled, tensor * factor.astype(tensor.dtype))
+        is_split, rounded = split(factor, tensor.dtype)
+        place.write(scaled, (tensor * tensor.dtype.type(FIRST_FACTOR) if is_split else tensor) * rounded)
     return (scaled,)
 
 
 @handles("check_finite")
 def _check_finite(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    (value,), (operand,) = operands, op.operands
-    if isinstance(operand.type, ModelType):
-        tensors = [(place.name, place.numbers(value)) for place in layout_of(operand, frame).trained]
-    else:
-        tensors = [(operand.hint or "the tensor", value)]
-    for name, tensor in tensors:
-        finite = np.isfinite(tensor)
-        if not finite.all():
-            raise _not_finite(op, name, float(tensor[~finite].reshape(-1)[0]), frame)
+    value, *norm = operands
+    if norm and np.isfinite(norm[0]):
+        return ()
+    tensors = _checked(op, value, frame)
+    culprits = [(name, tensor[~np.isfinite(tensor)]) for name, tensor in tensors if not np.isfinite(tensor).all()]
+    if culprits:
+        name, bad = culprits[0]
+        step = frame.step_of(op)
+        if op.attributes["what"] == "loss":
+            raise not_finite_loss(op, float(bad.reshape(-1)[0]), step)
+        raise not_finite_gradient(op, name, any(bool(np.isnan(numbers).any()) for _, numbers in culprits), step)
     return ()
 
 
-def _not_finite(op: Op, name: str, value: float, frame: Frame) -> ExecutionError:
-    step = frame.step_of(op)
-    return not_finite_loss(op, value, step) if op.attributes["what"] == "loss" else not_finite_gradient(op, name, step)
+@handles("all_finite")
+def _all_finite(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    return (np.asarray(all(bool(np.isfinite(tensor).all()) for _, tensor in _checked(op, operands[0], frame))),)
+
+
+def _checked(op: Op, value: Any, frame: Frame) -> list[tuple[str, Array]]:
+    """The tensors that are looked at, by their names."""
+    operand = op.operands[0]
+    if isinstance(operand.type, ModelType):
+        return [(place.name, place.numbers(value)) for place in layout_of(operand, frame).trained]
+    return [(operand.hint or "the tensor", value)]

@@ -18,7 +18,7 @@ from shapescript.compiler.ops.protocol import OptimiserState, out_of_range
 from shapescript.compiler.reference.border import copied_state
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array, aligned, aligned_copy
-from shapescript.compiler.reference.models import layout_of
+from shapescript.compiler.reference.models import layout_of, split
 
 ELEMENTS = {np.dtype(np.float32): F32, np.dtype(np.float64): F64}
 
@@ -73,13 +73,16 @@ def _update(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     slots = [after.slot(kind, slot) for slot in present]
     has_optional = any(slot.only_with for slot in present)
     layout = layout_of(op.operands[0], frame)
+    untouched = op.attributes.get("untouched", ())
     for place in layout.trained:
+        if place.name in untouched:
+            continue
         numbers = step_numbers(kind, state, place.treatment, float(rate), int(after.block[STEP]))
         given, value, remembered = place.numbers(gradient), place.numbers(changed), layout.slot_places[place.name]
-        scalars = [number.astype(given.dtype) for number in (factor, *numbers)]
-        moved = evaluate_all(
-            update_expressions(kind, ELEMENTS[given.dtype], has_optional), [value, given, *map(remembered.view, slots), *scalars]
-        )
+        is_split, rounded = split(factor, given.dtype)
+        scalars = [rounded, *(number.astype(given.dtype) for number in numbers)]
+        expressions = update_expressions(kind, ELEMENTS[given.dtype], has_optional, is_split)
+        moved = evaluate_all(expressions, [value, given, *map(remembered.view, slots), *scalars])
         place.write(changed, moved[0])
         for slot, new in zip(slots, moved[1:], strict=True):
             remembered.view(slot)[...] = new

@@ -21,7 +21,7 @@ DEEPEST = 100
 LEVELS = frozenset(
     (
         *("applied", "group", "axis_arithmetic", "attribute", "unary", "negate", "binary", "comparison", "either", "both"),
-        *("bracket", "call", "pipe", "tuple", "if", "while", "for"),
+        *("bracket", "call", "pipe", "tuple", "dict", "if", "while", "for"),
     )
 )
 

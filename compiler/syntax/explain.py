@@ -30,6 +30,7 @@ MISTAKES: tuple[Mistake, ...] = (
     foreign.foreign_import,
     foreign.inner_word,
     foreign.list_literal,
+    foreign.braces,
     foreign.foreign_string,
     axes.missing_type,
     axes.type_expected,
@@ -56,9 +57,9 @@ GROUPS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = tuple(
         (
             "a statement",
             "RETURN WHILE STRING",
-            "RETURN WHILE FOR IF MUT NAME INT FLOAT STRING TRUE FALSE LPAR MINUS NOT BANG",
+            "RETURN WHILE FOR IF MUT NAME INT FLOAT STRING TRUE FALSE LPAR LBRACE MINUS NOT BANG",
         ),
-        ("a value", "STRING NAME MINUS", "NAME INT FLOAT STRING TRUE FALSE LPAR MINUS NOT BANG"),
+        ("a value", "STRING NAME MINUS", "NAME INT FLOAT STRING TRUE FALSE LPAR LBRACE MINUS NOT BANG"),
         (
             "an operator",
             "PLUS AND",
@@ -83,6 +84,8 @@ WORDS = {
     "RPAR": "`)`",
     "LSQB": "`[`",
     "RSQB": "`]`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
     "_ARROW": "`->`",
     "_PIPE": "`|>`",
     "_DOTS": "`..`",

@@ -14,7 +14,7 @@ from shapescript.compiler.syntax.read_error import diagnose
 LINE_ENDS = frozenset(("_NEWLINE", "_INDENT", "_DEDENT"))
 KEYWORDS = frozenset(("AS", "IN", "AND", "OR", "NOT", "MUT", "TRUE", "FALSE", "RETURN", "IF", "ELIF", "ELSE", "WHILE", "FOR"))
 # What may end an expression, and so what makes the next word one too many.
-EXPRESSION_ENDS = frozenset(("NAME", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "RPAR", "RSQB"))
+EXPRESSION_ENDS = frozenset(("NAME", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "RPAR", "RSQB", "RBRACE"))
 WITHOUT_TEXT = {
     "_NEWLINE": "the end of the line",
     "_INDENT": "a line that is indented further",

@@ -14,9 +14,10 @@ from lark import Token
 from shapescript.compiler.diagnostics.model import Source
 from shapescript.compiler.syntax.read_error import ReadError, diagnose
 
-CLOSING_OF = {"LPAR": "RPAR", "LSQB": "RSQB"}
+CLOSING_OF = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 CLOSING = frozenset(CLOSING_OF.values())
-TEXT_OF = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]"}
+TEXT_OF = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
+BLOCKS_ARE_INDENTED = "blocks are indented, without braces: what begins one ends with `:`"
 
 # Keywords where a line begins at the left margin; anywhere else the same words are ordinary names.
 DECLARATION_WORDS = {
@@ -76,10 +77,16 @@ def join_lines(source: Source, tokens: list[Token]) -> list[Token]:
                 "E0107",
                 f"this `{opening}` is never closed",
                 place(opening),
-                help=f"add the missing `{TEXT_OF[CLOSING_OF[opening.type]]}`",
+                help=BLOCKS_ARE_INDENTED if opens_block(tokens, opening) else f"add the missing `{TEXT_OF[CLOSING_OF[opening.type]]}`",
             )
         )
     return kept
+
+
+def opens_block(tokens: list[Token], opening: Token) -> bool:
+    """Whether a bracket is a brace that ends its line, as in other languages a block begins."""
+    at = next(index for index, token in enumerate(tokens) if token is opening)
+    return opening.type == "LBRACE" and (at + 1 == len(tokens) or tokens[at + 1].type == "_NEWLINE")
 
 
 def close_bracket(source: Source, open_brackets: list[Token], closing: Token) -> None:

@@ -14,8 +14,6 @@ BYTE_ORDER_MARK = "\ufeff"
 
 # Characters of other languages and of word processors: what to write instead.
 MENDS = {
-    "{": "ShapeScript has no braces: blocks are indented, and a record is built by its name, `Point(x=1)`",
-    "}": "ShapeScript has no braces: blocks are indented, and a record is built by its name, `Point(x=1)`",
     ";": "write one statement on a line",
     "\\": "a line goes on inside brackets, or where the next line begins with `|>`",
     "^": "a power is written `**`",

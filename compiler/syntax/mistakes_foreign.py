@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from shapescript.compiler.diagnostics.model import Diagnostic
 from shapescript.compiler.syntax.failure import Failure, described
+from shapescript.compiler.syntax.layout import BLOCKS_ARE_INDENTED
+
+RECORDS_ARE_CALLED = "a record is built by its name: `Point(x=1)`"
 
 # First word of a line -> what to write instead.
 FIRST_WORDS = {
@@ -83,6 +86,22 @@ def list_literal(failure: Failure) -> Diagnostic | None:
         return failure.say("E0121", "there are no comprehensions", help=help)
     help = "several values are a tuple, `(a, b)`; tensors are joined with `stack` or `concat`; a tensor type as a value is `f32[…]`"
     return failure.say("E0121", "a value can't begin with `[`", help=help)
+
+
+def braces(failure: Failure) -> Diagnostic | None:
+    """Braces hold names for names alone; elsewhere they are another language's block, record, set or format."""
+    found, opening = failure.found, failure.opening
+    if found.type == "LBRACE":
+        help = BLOCKS_ARE_INDENTED if failure.rest[1:2] == [] or found is failure.rest[-1] else RECORDS_ARE_CALLED
+        return failure.say("E0121", "a brace can't begin here", help=help)
+    if opening is None or failure.line[opening].type != "LBRACE" or failure.before.type == "COLON":
+        return None
+    if found.type in ("COMMA", "RBRACE") and failure.follows_expression:
+        help = 'braces hold names with what they stand for: `rename={"old": "new"}`; several values are a tuple, `(a, b)`'
+        return failure.say("E0121", "there are no sets: this has no `:` with what it stands for", failure.before, help)
+    if found.type == "EQUAL":
+        return failure.say("E0121", "between the parts of a pair stands `:`, not `=`", help=RECORDS_ARE_CALLED)
+    return None
 
 
 def foreign_operator(failure: Failure) -> Diagnostic | None:

@@ -122,7 +122,7 @@ def pieces(source: Source) -> Iterator[Piece]:
     for line in range(1, source.line_count + 1):
         at, text = source.line_start(line), source.line_text(line)
         declares = DECLARATION_LINE.match(text.removeprefix("\ufeff")) is not None
-        continues = depth > 0 or text.startswith(("|>", ")", "]"))
+        continues = depth > 0 or text.startswith(("|>", ")", "]", "}"))
         if declares or (text[:1] not in ("", " ", "\t", "#") and not continues):
             if source.text[start:at].strip():
                 yield Piece(start, at, begins_declaration)
@@ -130,7 +130,7 @@ def pieces(source: Source) -> Iterator[Piece]:
             start, begins_declaration = at, declares or first_word in DECLARATION_WORDS
             depth = 0
         bare = STRING_OR_COMMENT.sub("", text)
-        depth = max(depth + sum(bare.count(opening) for opening in "([") - sum(bare.count(closing) for closing in ")]"), 0)
+        depth = max(depth + sum(bare.count(opening) for opening in "([{") - sum(bare.count(closing) for closing in ")]}"), 0)
     yield Piece(start, len(source.text), begins_declaration)
 
 

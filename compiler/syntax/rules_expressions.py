@@ -15,12 +15,14 @@ from shapescript.compiler.syntax.tree import (
     Bracket,
     Call,
     Comparison,
+    Dict,
     Expression,
     FloatLiteral,
     IntLiteral,
     List,
     Logical,
     Name,
+    Pair,
     Pattern,
     Pipe,
     Stage,
@@ -68,6 +70,14 @@ def tuple_of(parts: Parts) -> Tuple:
 
 def list_of(parts: Parts) -> List:
     return List(parts.span, tuple(parts.present))
+
+
+def dict_of(parts: Parts) -> Dict:
+    return Dict(parts.span, tuple(parts.present))
+
+
+def pair(parts: Parts) -> Pair:
+    return Pair(parts.span, *parts.children)
 
 
 def attribute(parts: Parts) -> Attribute:
@@ -190,6 +200,8 @@ EXPRESSION_RULES: dict[str, Rule] = {
     "false": false_literal,
     "tuple": tuple_of,
     "list": list_of,
+    "dict": dict_of,
+    "pair": pair,
     "attribute": attribute,
     "unary": unary,
     "negate": negate,

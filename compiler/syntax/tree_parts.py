@@ -163,6 +163,21 @@ class List(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Pair(Node):
+    """`"old": "new"` in braces."""
+
+    key: Expression
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Dict(Node):
+    """`{"old": "new"}`: what names stand for, as an argument of what takes one."""
+
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Attribute(Node):
     """`m.hidden`."""
 
@@ -276,6 +291,7 @@ Expression: TypeAlias = (
     | BoolLiteral
     | Tuple
     | List
+    | Dict
     | Attribute
     | Unary
     | Binary

@@ -158,7 +158,8 @@ def run(step: Function) -> Function:
     epoch, outer = Value(INT, "epoch"), [Value(MLP, "m"), Value(ADAMW, "opt")]
     order = middle.op("order", train, epoch, middle.constant(0, Element.I64))
     size, drop = middle.constant(64, Element.I64), middle.constant(False, Element.BOOL)
-    trained = middle.emit("for_batches", order, size, drop, *outer, regions=[body])
+    start, ahead = middle.constant(0, Element.I64), middle.constant(-1, Element.I64)
+    trained = middle.emit("for_batches", order, size, drop, start, ahead, *outer, regions=[body])
     middle.emit("flush", sink)
     path = middle.op("string", value="ckpt.pt")
     middle.emit("save", path, *trained, middle.op("add", epoch, middle.constant(1, Element.I64)), names=("m", "opt", "epochs"))

@@ -14,11 +14,15 @@ from shapescript.compiler.ir.sizes import Size, dim, fresh, number, of
 from shapescript.compiler.ir.types import Element, Member, ModelType, TensorType, Type
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, KINDS
+from shapescript.compiler.numerics.random import order
+from shapescript.compiler.numerics.sampling import sampled_rows
+from shapescript.compiler.ops import protocol
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.ops.table import infer
 from shapescript.compiler.reference.engine import Evaluator
 from shapescript.compiler.reference.layouts import Layout, aligned
+from shapescript.runtime.errors import DataError
 
 SPAN = Span(Source("test.ss", "a line of a program"), 2, 6)
 DTYPES = {Element.F32: np.float32, Element.F64: np.float64, Element.BF16: np.uint16, Element.I64: np.int64, Element.BOOL: np.bool_}
@@ -26,15 +30,20 @@ Build = Callable[..., Value | Sequence[Value]]
 
 
 class RecordingHost:
-    """Notes what it is asked; `results` gives the results of operations by name."""
+    """Notes what it is asked; `results` gives the results of operations by name. Orders of datasets that aren't fed it makes itself."""
 
     def __init__(self, **results: Any) -> None:
-        self.results, self.calls, self.polls = results, [], 0
+        self.results, self.calls, self.polls = {**ORDERS, **results}, [], 0
 
     def perform(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
         self.calls.append((op.name, list(operands)))
         found = self.results.get(op.name, ())
         return found(*operands) if callable(found) else found
+
+    def feed(self, op: Op, examples: Any, size: int, start: int, end: int, prefetch: int) -> Any:
+        raise AssertionError("no dataset of these tests is fed")
+
+    gather = columns = feed
 
     def poll(self) -> None:
         self.polls += 1
@@ -86,7 +95,37 @@ def apply(name: str, *arguments: Any, **attributes: Any) -> Any:
 def dataset(*arrays: np.ndarray) -> SimpleNamespace:
     """What stands for a dataset at an engine's border."""
     fields = [word for array in arrays for word in (array.ctypes.data, array.strides[0])]
-    return SimpleNamespace(block=np.array([len(arrays[0]), *fields], np.int64), arrays=arrays)
+    return dataset_at([len(arrays[0]), 0, *fields], *arrays)
+
+
+def dataset_at(block: Sequence[int], *arrays: np.ndarray, **more: Any) -> SimpleNamespace:
+    """A dataset whose block is this one."""
+    return SimpleNamespace(block=np.array(block, np.int64), arrays=arrays, shapes=[array.shape[1:] for array in arrays], **more)
+
+
+def _ordered(kind: int, data: Any, rows: np.ndarray, k: int, seed: int, first: int = 0) -> list[SimpleNamespace]:
+    block = np.array([len(rows), kind, k, seed, first], np.int64)
+    return [SimpleNamespace(block=block, dataset=data, rows=lambda start, count: rows[start : start + count], numbers=(kind, k, seed))]
+
+
+def _order_part(ordered: Any, start: int, stop: int) -> list[SimpleNamespace]:
+    if not 0 <= start <= stop <= ordered.block[0]:
+        raise DataError("R1107", f"{start}..{stop}")
+    kind, k, seed = ordered.numbers
+    return _ordered(kind, ordered.dataset, ordered.rows(start, stop - start), k, seed, int(ordered.block[4]) + start)
+
+
+def _sample(data: Any, count: int, k: int, seed: int) -> list[SimpleNamespace]:
+    if count < 0 or not data.block[0]:
+        raise DataError("R1102", f"{count}")
+    return _ordered(protocol.DRAWN, data, sampled_rows(int(data.block[0]), seed, k, 0, count), k, seed)
+
+
+ORDERS: dict[str, Callable[..., Any]] = {
+    "order": lambda data, k, seed: _ordered(protocol.PERMUTED, data, order(int(data.block[0]), seed, k), k, seed),
+    "sample_order": _sample,
+    "order_part": _order_part,
+}
 
 
 def mode(kind: int, seed: int = 0, draws: int = 0) -> SimpleNamespace:

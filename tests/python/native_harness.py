@@ -32,12 +32,11 @@ class NotingHost(RecordingHost):
     """Notes the bytes of operands as they are at the call, since native code goes on working where they lie."""
 
     def perform(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-        noted = [bytes_of(operand) for operand in operands]
-        results = super().perform(op, operands)
-        self.calls.pop()
-        if op.name not in CONSTANTS:
-            self.calls.append((op.name, noted))
-        return results
+        noted, before = [bytes_of(operand) for operand in operands], len(self.calls)
+        try:
+            return super().perform(op, operands)
+        finally:
+            self.calls[before:] = [] if op.name in CONSTANTS else [(op.name, noted)]
 
 
 def finished(function: Function, fused: bool = False) -> Function:
@@ -62,6 +61,10 @@ def bytes_of(value: Any) -> Any:
             return value.block[STEP], value.block[FIRST_CONSTANT:].tobytes(), [bytes_of(slot) for slot in value.slots]
         case float():
             return np.float64(value).tobytes()
+        case SimpleNamespace(arrays=arrays):
+            return [bytes_of(array) for array in arrays]
+        case SimpleNamespace(dataset=dataset):
+            return bytes_of(value.block), bytes_of(dataset)
         case SimpleNamespace():
             return value.block[0], bytes_of(value.block[2:3])
     return type(value), value

@@ -1,4 +1,4 @@
-"""Thirty epochs of a steady step, and what they allocate: `python steady_run.py FOLDER Eval|Train`, a process by itself, since malloc's
+"""Sixty epochs of a steady step, and what they allocate: `python steady_run.py FOLDER Eval|Train`, a process by itself, since malloc's
 statistics and tracemalloc's count what every thread of a process does."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fixtures import EXAMPLES
 import shapescript
 from shapescript.compiler.codegen.memory import ARENAS
 
-EPOCHS = 30
+EPOCHS = 60
 
 
 class MallocInfo(ctypes.Structure):
@@ -86,7 +86,7 @@ def main(folder: Path, mode: shapescript.Mode) -> None:
         gc.enable()
     assert opt.step == (EPOCHS + 1) * 4
     assert len(vars(loaded)["_instances"]) == 1
-    steady = meter.readings[EPOCHS // 2 :]  # Python's caches and tracemalloc's own tables fill in the first few
+    steady = meter.readings[EPOCHS // 2 :]  # Python's caches and tracemalloc's own tables fill in the first ones
     grows, pool, traced, *malloc = steady.T
     assert np.ptp(grows) == 0 and np.ptp(pool) == 0
     assert np.ptp(traced) == 0

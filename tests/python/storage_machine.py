@@ -10,7 +10,7 @@ import numpy as np
 from evaluating import RecordingHost
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
-from shapescript.compiler.ir.types import ModelType, OrderedType, TensorType
+from shapescript.compiler.ir.types import ModelType, TensorType
 from shapescript.compiler.ops.binding import bind_sizes
 from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, is_stored, overwritten, places
 from shapescript.compiler.ops.table import Control, View, entry
@@ -53,8 +53,6 @@ class Machine:
         if not is_stored(value):
             return self.registers[value]
         found = self._part(self.places[value], value)
-        if isinstance(value.type, OrderedType):
-            return found
         return aligned_copy(found) if isinstance(value.type, ModelType) else np.array(found)
 
     def _part(self, place: Place, value: Value) -> Any:
@@ -76,7 +74,7 @@ class Machine:
         if not is_stored(value):
             self.registers[value] = content
         elif self.places[value].root is value:
-            self.storages[value] = content if isinstance(value.type, OrderedType) else np.array(content)
+            self.storages[value] = np.array(content)
         else:
             self._part(self.places[value], value)[...] = content
 

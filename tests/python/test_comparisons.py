@@ -23,9 +23,10 @@ _OPTIMISER = "a training run beside torch.optim (test_train_mlp) and update by u
 WITHOUT_COUNTERPART: dict[str, str] = {
     **dict.fromkeys(("mode_draw", "mode_eval", "mode_is_train", "mode_train", "string", "print"), _HANDLE),
     **dict.fromkeys(("sink_open", "write", "flush", "save", "load"), _HANDLE),
-    **dict.fromkeys(("load_data", "dataset_all", "dataset_part", "order", "order_part", "order_size", "for_batches"), _HANDLE),
+    **dict.fromkeys(("load_data", "dataset_all", "dataset_part", "dataset_concat", "dataset_split", "dataset_filter"), _HANDLE),
+    **dict.fromkeys(("order", "order_part", "order_size", "for_batches"), _HANDLE),
     **dict.fromkeys(("byte_vocabulary", "decode", "encode", "encode_one", "encoded_size", "load_text", "vocabulary"), _TEXT),
-    **dict.fromkeys(("optimiser", "optimiser_step", "update", "global_norm", "scale_model"), _OPTIMISER),
+    **dict.fromkeys(("optimiser", "optimiser_step", "update", "global_norm", "scale_model", "all_finite"), _OPTIMISER),
     "copy": "the same elements, put in by insert_copies (test_copies)",
     "dropout": "a random stream of our own: bit by bit in test_random, its gradient in test_gradient_rules",
     "groups": "a text of how parameters are treated (test_groups)",

@@ -14,9 +14,9 @@ from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.diagnostics.model import Diagnostic
 
 # Calls in which nothing is missing, or every name and value has its place.
-TAKES_NOTHING = {"byte_vocabulary", "print"}
+TAKES_NOTHING = {"byte_vocabulary", "print", "memory"}
 TAKES_ANY_NAME = {"save", "load"}
-TAKES_A_LOG = {"write", "flush"}
+TAKES_A_LOG = {"write", "flush", "tee"}
 CODES_OF_MISSING = {"E0302", "E0407", "E0301"}
 CODES_OF_NAMES = {"E0311", "E0402"}
 CODES_OF_TYPES = {"E0301", "E0310", "E0601", "E0802"}

@@ -252,6 +252,8 @@ def test_strided_batches_of_a_dataset_are_not_copied() -> None:
             d,
             b.constant(1000, I64),
             b.constant(False, Element.BOOL),
+            b.constant(0, I64),
+            b.constant(-1, I64),
             b.constant(0.0, Element.F32),
             regions=[block([tensor(of(rows), 16), tensor()], turn, [rows])],
         )

@@ -180,7 +180,8 @@ def test_batches(shuffled: bool) -> None:
         seen = b.op("order", data, k, b.constant(7, I64)) if shuffled else data
         fields = [TensorType(kind.element, (of(rows), *kind.axes)) for _, kind in RECORD.fields]
         start = [b.full(0.0, tensor(37)), b.constant(0, I64)]
-        made = b.emit("for_batches", seen, size, drop_last, *start, regions=[block([*fields, tensor(37), INT], turn, [rows])])
+        limits = [b.constant(0, I64), b.constant(-1, I64)]
+        made = b.emit("for_batches", seen, size, drop_last, *limits, *start, regions=[block([*fields, tensor(37), INT], turn, [rows])])
         return [*made, *b.emit("dataset_all", data)]
 
     function = finished(function_of([DIGITS, INT, BOOL, INT], build))
@@ -203,6 +204,8 @@ def test_fields_that_nobody_reads_are_not_gathered() -> None:
             order,
             b.constant(4, I64),
             b.constant(False, Element.BOOL),
+            b.constant(0, I64),
+            b.constant(-1, I64),
             b.constant(0, I64),
             regions=[block([*fields, INT], turn, [rows])],
         )

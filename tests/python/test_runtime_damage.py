@@ -19,12 +19,13 @@ from runtime_samples import digits, mlp_layout
 
 from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
 from shapescript.runtime.errors import CheckpointError
+from shapescript.runtime.file_errors import DamagedFileError, TruncatedFileError
 from shapescript.runtime.layout import Layout, Leaf, Start
 from shapescript.runtime.mode import Train
 from shapescript.runtime.optimiser import AdamW, Sgd
 from shapescript.runtime.restore import ModelType, OptimiserType, Request, ScalarType, restore
 from shapescript.runtime.sinks import MemorySink
-from shapescript.runtime.zip_reader import DamagedArchiveError, TruncatedArchiveError, ZipReader
+from shapescript.runtime.zip_reader import ZipReader
 from shapescript.runtime.zip_writer import ZipWriter
 
 PROTOCOL = b"\x80\x02"
@@ -356,7 +357,7 @@ def test_members_that_overlap_or_share_a_name_are_refused(tmp_path: Path, ours: 
     twice.finish()
     for damaged in (stream, double):
         (tmp_path / "a.zip").write_bytes(damaged.getvalue())
-        with (tmp_path / "a.zip").open("rb") as file, pytest.raises(DamagedArchiveError):
+        with (tmp_path / "a.zip").open("rb") as file, pytest.raises(DamagedFileError):
             ZipReader(file)
 
 
@@ -373,7 +374,7 @@ def test_more_members_than_16_bits_can_count_are_written_and_read(tmp_path: Path
         assert len(archive.namelist()) == 66_000
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
-    with path.open("rb") as file, pytest.raises(TruncatedArchiveError):
+    with path.open("rb") as file, pytest.raises(TruncatedFileError):
         ZipReader(file)
 
 

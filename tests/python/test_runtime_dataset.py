@@ -11,8 +11,8 @@ from runtime_samples import DIGIT, digit_arrays, digits
 
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, DataError
-from shapescript.runtime.orders import ROWS_AHEAD
 from shapescript.runtime.record import Batch, Field, RecordType
+from shapescript.runtime.rows_ahead import ROWS_AHEAD
 
 
 @pytest.mark.parametrize("count", [10, 250_000])
@@ -30,8 +30,8 @@ def test_what_a_caller_does_to_its_arrays_afterwards_changes_no_dataset(count: i
 
 def test_native_code_finds_the_fields_in_the_order_of_their_declaration() -> None:
     data = digits(7)
-    assert data.block.tolist() == [7, data.all.pixels.ctypes.data, 16, data.all.label.ctypes.data, 8]
-    assert all(address % 64 == 0 for address in data.block[1::2].tolist()) and not data.block.flags.writeable
+    assert data.block.tolist() == [7, 0, data.all.pixels.ctypes.data, 16, data.all.label.ctypes.data, 8]
+    assert all(address % 64 == 0 for address in data.block[2::2].tolist()) and not data.block.flags.writeable
 
 
 def test_arrays_that_are_not_contiguous_are_copied_into_order() -> None:
@@ -123,7 +123,7 @@ def test_rows_stay_together_and_a_batch_can_be_had_alone() -> None:
 def test_batches_do_not_depend_on_how_many_rows_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = digits(40).shuffle(1).batches(3)
     together = [batch.label.tolist() for batch in batches]
-    monkeypatch.setattr("shapescript.runtime.orders.ROWS_AHEAD", 7)
+    monkeypatch.setattr("shapescript.runtime.rows_ahead.ROWS_AHEAD", 7)
     assert ROWS_AHEAD > 40 and [batch.label.tolist() for batch in batches] == together
 
 

@@ -175,6 +175,7 @@ def test_a_sink_that_holds_more_is_cut_back_and_its_tail_is_kept(tmp_path: Path)
         assert steps(sink) == list(range(1, 21))
         if isinstance(sink, MemorySink):
             assert [record.step for record in sink.tail] == [11, 12, 13, 14, 15]
+        sink.close()
     assert steps_in(tmp_path / "log.jsonl.tail.1") == [11, 12, 13, 14, 15]
 
 
@@ -185,6 +186,7 @@ def test_a_fresh_process_goes_on_in_the_file(tmp_path: Path) -> None:
     log(stopped, 1, 10)
     saved = stopped.position()
     log(stopped, 11, 15)
+    stopped.close()
     resumed = jsonl(path)
     resumed.restore(saved)
     assert resumed.position() == saved
@@ -218,10 +220,12 @@ def test_a_file_that_begins_at_a_position_can_be_restored_again(tmp_path: Path) 
         log(resumed, 11, 13)
         saved = resumed.position()
         log(resumed, 14, 15)
+        resumed.close()
         again = jsonl(path)
         again.restore(saved)
         log(again, 14, 14)
         assert steps_in(path) == [11, 12, 13, 14] and again.position()["records"] == 14
+        again.close()
         refused(jsonl(path), stopped.position() | {"hash": "11" * 16})
         path.unlink()
 
@@ -259,6 +263,7 @@ def test_a_sink_that_holds_anything_else_is_refused_and_untouched(tmp_path: Path
     sink = jsonl(path)
     log(sink, 1, 5)
     saved = sink.position()
+    sink.close()
     content = path.read_bytes()
     lines = content.splitlines(keepends=True)
     shorter = [content[:-1], b"".join(lines[:4]), b"".join(lines[1:]), b"hello"]
@@ -285,6 +290,7 @@ def test_another_kind_of_sink_and_what_is_no_position_are_refused() -> None:
 def test_a_restored_sink_refuses_a_folder_in_the_files_place(tmp_path: Path) -> None:
     sink = jsonl(tmp_path / "log.jsonl")
     log(sink, 1, 1)
+    sink.close()
     (tmp_path / "log.jsonl").unlink()
     (tmp_path / "log.jsonl").mkdir()
     with pytest.raises(LogError, match="R1401"):

@@ -332,7 +332,8 @@ def test_sizes_that_a_loop_binds_do_not_leave_it() -> None:
     def build(b: Builder, data: Value, total: Value) -> list[Value]:
         inner, x, h = Builder(SPAN), Value(TensorType(Element.F32, (of(rows), number(2)))), Value(INT)
         body = inner.block([x, h], [inner.op("add", inner.op("add", h, inner.size(of(rows))), inner.size(dataset.rows))], [rows])
-        return [*b.emit("for_batches", data, b.constant(4, Element.I64), b.constant(False, Element.BOOL), total, regions=[body])]
+        size, drop_last, start, ahead = b.constant(4, Element.I64), b.constant(False, Element.BOOL), *(b.constant(0, Element.I64),) * 2
+        return [*b.emit("for_batches", data, size, drop_last, start, ahead, total, regions=[body])]
 
     function = simplified([dataset, INT], build)
     assert [op.attributes["size"] for op in function.body.ops if op.name == "size"] == [dataset.rows]

@@ -181,6 +181,24 @@ Module
         stage: Stage
           callee: Name name='g'
 """,
+    'fn f():\n    g(rename={\n        "a": "b",\n        C: d.e,\n    }, n={})\n': """
+Module
+  declarations: FunctionDeclaration name=f
+    body: Evaluate
+      value: Call
+        callee: Name name='g'
+        arguments: Argument name=rename
+          value: Dict
+            pairs: Pair
+              key: StringLiteral value='a'
+              value: StringLiteral value='b'
+            pairs: Pair
+              key: Name name='C'
+              value: Attribute name=e
+                base: Name name='d'
+        arguments: Argument name=n
+          value: Dict
+""",
     "fn f():\n    -a ** 2 @ b\n    not a == b and !c | d & e or false\n": """
 Module
   declarations: FunctionDeclaration name=f

@@ -6,12 +6,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from evaluating import function_of, tensor
+from evaluating import dataset_at, function_of, tensor
 from native_harness import assert_same, finished
 from native_samples import block
 
@@ -118,13 +117,13 @@ ROWS = DatasetType(RecordType("Pair", (("x", tensor(3)), ("y", TensorType(Elemen
 def windows(count: int, span: int = 5) -> Any:
     values = np.arange(100, 100 + count + span - 1)
     array = np.lib.stride_tricks.as_strided(values, (count, span), (8, 8))
-    return SimpleNamespace(block=np.array([count, values.ctypes.data, 8], np.int64), arrays=(array,), kept=values)
+    return dataset_at([count, 0, values.ctypes.data, 8], array, kept=values)
 
 
 def apart(count: int) -> Any:
     """Rows with gaps between them, as in a part of a wider array."""
     x, y = np.arange(7 * count, dtype=np.float32).reshape(count, 7)[:, 2:5], np.arange(2 * count).reshape(count, 2)[:, 1]
-    return SimpleNamespace(block=np.array([count, x.ctypes.data, 28, y.ctypes.data, 16], np.int64), arrays=(x, y))
+    return dataset_at([count, 0, x.ctypes.data, 28, y.ctypes.data, 16], x, y)
 
 
 def coded(data: DatasetType, how: str) -> Any:
@@ -154,7 +153,9 @@ def coded(data: DatasetType, how: str) -> Any:
             seen = b.op("sample_order", given, b.constant(40, Element.I64), k, b.constant(7, Element.I64))
         if how != "plain":
             seen = b.op("order_part", b.op("order_part", seen, start, stop), b.constant(0, Element.I64), b.op("sub", stop, start))
-        made = b.emit("for_batches", seen, size, drop_last, b.constant(0, Element.I64), regions=[block([*fields, INT], turn, [rows])])
+        from_first, code = b.constant(0, Element.I64), b.constant(0, Element.I64)
+        ahead = b.constant(-1, Element.I64)
+        made = b.emit("for_batches", seen, size, drop_last, from_first, ahead, code, regions=[block([*fields, INT], turn, [rows])])
         count = [] if how == "plain" else [b.op("order_size", seen)]
         return [*made, *count, *b.emit("dataset_all", given)]
 

@@ -1,4 +1,4 @@
-# expect: E0101 at 4:12
+# expect: E0121 at 4:13
 
 fn f() -> int:
-    return {1: 2}
+    return {1, 2}

@@ -1,0 +1,4 @@
+# expect: E0107 at 3:14
+
+fn f(x: [b]) {
+    return x

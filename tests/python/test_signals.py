@@ -1,0 +1,345 @@
+"""SIGINT and SIGTERM end a run in whatever phase it is, within a step, with whole logs and checkpoints, and it goes on exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import signal_programs
+from chains import inside
+
+import shapescript
+from shapescript.compiler.codegen import waiting
+from shapescript.compiler.codegen.waiting import interruptible
+
+SIGNALS = [(signal.SIGINT, 130, "shapescript: interrupted"), (signal.SIGTERM, 143, "shapescript: terminated")]
+PHASES = {  # the numbers of the last steps that are logged and saved when the signal comes, at least
+    "importing": (0, 0),
+    "checking": (0, 0),
+    "compiling": (0, 0),
+    "loading_data": (0, 0),
+    "logging": (6, 4),
+    "saving": (4, 2),
+    "saved": (4, 4),
+}
+ENDLESS = {"training": (5, 4), "evaluating": (4, 4), "computing": (4, 4)}
+STEPS = 12
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("program")
+    place(folder)
+    return shapescript.load(folder / "program.ss", engine="numpy")
+
+
+@pytest.fixture(scope="module")
+def whole(program: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run leaves that nothing stops."""
+    folder = tmp_path_factory.mktemp("whole")
+    with inside(folder):
+        program.main()
+    return left(folder)
+
+
+def place(folder: Path) -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(signal_programs.COUNT, 2)).astype(np.float32)
+    np.savez(folder / "rows.npz", x=x, label=draw.integers(0, 3, signal_programs.COUNT))
+    (folder / "program.ss").write_text(signal_programs.PROGRAM)
+
+
+def left(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in ("run.jsonl", "run.pt")}
+
+
+def started(folder: Path, number: int, phase: str, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, signal_programs.__file__, str(number), phase, "run", *words]
+    return subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def check_end(process: subprocess.Popen[str], status: int, line: str) -> None:
+    """The status, and one line of text, behind at most the lines of progress."""
+    _, err = process.communicate()
+    assert process.returncode == status, err
+    *before, last = err.splitlines()
+    assert last == line and all(re.match("epoch ", progress) for progress in before), err
+
+
+def check_left(folder: Path, logged: int, saved: int) -> None:
+    """Whole lines, a whole checkpoint, as far as they must be; and nothing beside."""
+    log = folder / "run.jsonl"
+    lines = log.read_text() if log.exists() else ""
+    steps = [json.loads(line)["step"] for line in lines.splitlines()]
+    assert steps == list(range(1, len(steps) + 1)) and len(steps) >= logged and lines.endswith("\n" if lines else "")
+    step = shapescript.load_checkpoint(folder / "run.pt")["opt"]["step"] if (folder / "run.pt").exists() else 0
+    assert saved <= step <= len(steps)
+    assert {path.name for path in folder.iterdir()} <= {"program.ss", "rows.npz", "run.jsonl", "run.jsonl.lock", "run.pt"}
+
+
+def check_going_on(program: Any, folder: Path, whole: dict[str, bytes]) -> None:
+    with inside(folder):
+        program.main(carry_on=(folder / "run.pt").exists())
+    assert left(folder) == whole
+
+
+# ---- each phase
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_signal_ends_each_phase(
+    tmp_path: Path, program: Any, whole: dict[str, bytes], phase: str, number: int, status: int, line: str
+) -> None:
+    place(tmp_path)
+    check_end(started(tmp_path, number, phase, "--engine", "numpy", "program.ss"), status, line)
+    check_left(tmp_path, *PHASES[phase])
+    check_going_on(program, tmp_path, whole)
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+@pytest.mark.parametrize(("engine", "phase"), [("native", phase) for phase in ENDLESS] + [("numpy", "training"), ("numpy", "evaluating")])
+def test_a_signal_ends_a_loop_that_would_not_end(
+    tmp_path: Path, program: Any, whole: dict[str, bytes], engine: str, phase: str, number: int, status: int, line: str
+) -> None:
+    place(tmp_path)
+    process = started(tmp_path, number, "", "--engine", engine, "program.ss", f"--endless={1 + list(ENDLESS).index(phase)}")
+    assert process.stdout is not None and process.stdout.readline() == f"{phase}\n"
+    process.send_signal(number)
+    check_end(process, status, line)
+    check_left(tmp_path, *ENDLESS[phase])
+    check_going_on(program, tmp_path, whole)
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+def test_a_signal_does_not_wait_for_a_compile(tmp_path: Path, number: int, status: int, line: str) -> None:
+    """LLVM's thread never comes back here."""
+    place(tmp_path)
+    check_end(started(tmp_path, number, "compiling_natively", "program.ss"), status, line)
+    check_left(tmp_path, 0, 0)
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+def test_a_signal_while_a_checkpoint_is_loaded(
+    tmp_path: Path, program: Any, whole: dict[str, bytes], number: int, status: int, line: str
+) -> None:
+    place(tmp_path)
+    with inside(tmp_path):
+        program.main()
+    check_end(started(tmp_path, number, "loading", "--engine", "numpy", "program.ss", "--carry-on"), status, line)
+    assert left(tmp_path) == whole
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+def test_a_signal_while_a_failure_is_cleaned_up(tmp_path: Path, number: int, status: int, line: str) -> None:
+    (tmp_path / "program.ss").write_text("fn main(n: int = 0):\n    print(1 // n)\n")
+    check_end(started(tmp_path, number, "failing", "--engine", "numpy", "program.ss"), status, line)
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+@pytest.mark.parametrize("phase", ["twice", "twice_in_a_save"])
+def test_a_second_signal_ends_the_process_at_once(
+    tmp_path: Path, program: Any, whole: dict[str, bytes], phase: str, number: int, status: int, line: str
+) -> None:
+    place(tmp_path)
+    process = started(tmp_path, number, phase, "--engine", "numpy", "program.ss")
+    _, err = process.communicate()
+    assert process.returncode == status and line not in err and "Traceback" not in err
+    check_left(tmp_path, 4, 2)
+    check_going_on(program, tmp_path, whole)
+
+
+# ---- from Python
+
+INTERRUPTS_A_COMPILE = """
+    import os, signal, sys, threading
+    sys.path.insert(0, {tests!r})
+    import signal_programs
+    import shapescript
+    from shapescript.compiler.codegen import jit
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    go_on = threading.Event()
+    interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)
+    program = shapescript.load("program.ss")
+"""
+
+
+def run_python(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    place(folder)
+    script = textwrap.dedent(INTERRUPTS_A_COMPILE).format(tests=str(Path(__file__).parent)) + textwrap.dedent(text)
+    return subprocess.run([sys.executable, "-c", script], cwd=folder, text=True, capture_output=True, check=False)
+
+
+def test_ctrl_c_in_a_compile_from_python_and_a_later_call(tmp_path: Path, whole: dict[str, bytes]) -> None:
+    """LLVM's thread waits until the interrupt has been raised, then compiles; the second call compiles too."""
+    text = """
+        signal_programs.before(jit, "parse", lambda: (interrupt(), go_on.wait()))
+        try:
+            program.main()
+        except KeyboardInterrupt:
+            print("interrupted")
+        go_on.set()
+        program.main()
+    """
+    done = run_python(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("interrupted\nloss ") and not done.stderr
+    assert left(tmp_path) == whole
+
+
+def test_python_ends_well_while_a_compile_that_nobody_waits_for_goes_on(tmp_path: Path) -> None:
+    """Interrupted once in the compile, and once more where Python waits for it at its end."""
+    text = """
+        import atexit
+
+        atexit.register(lambda: print("at exit", flush=True))
+        ends = threading.Event()
+        def parse():
+            interrupt()
+            ends.wait()
+            if {again}:
+                interrupt()
+        signal_programs.before(jit, "parse", parse)
+        signal_programs.before(threading, "_shutdown", ends.set)
+        try:
+            program.main()
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """
+    for again in (False, True):
+        done = run_python(tmp_path, text.replace("{again}", str(again)))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "interrupted\nat exit\n"
+        assert again or not done.stderr
+
+
+def test_work_in_a_thread_gives_what_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def work() -> int:
+        threads.append(threading.current_thread())
+        return 7
+
+    def fails() -> int:
+        raise ValueError("mine")
+
+    main = threading.main_thread()
+    assert interruptible(work) == 7 and threads.pop() is not main
+    with pytest.raises(ValueError, match="mine"):
+        interruptible(fails)
+
+    def elsewhere() -> None:  # Python raises no KeyboardInterrupt there
+        assert interruptible(work) == 7
+
+    other = threading.Thread(target=elsewhere)
+    other.start()
+    other.join()
+    assert threads.pop() is other
+
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(waiting.threading.Thread, "start", refused)
+    assert interruptible(work) == 7 and threads.pop() is main
+    monkeypatch.undo()
+
+    before = set(threading.enumerate())
+    goes_on = threading.Event()
+
+    def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        goes_on.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(interrupted)
+    goes_on.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+
+
+# ---- what a failing run leaves in its log
+
+FAILS = """
+data Line:
+    step: int
+    value: float
+
+fn main(stop: int, sink_kind: int = 0, carry_on: bool = false):
+    sink = SINK
+    mut step = 0
+    if carry_on:
+        step = load("run.pt", step=int, sink=sink)
+    while step < 4:
+        step = step + 1
+        write(sink, Line(step=step, value=1.0))
+        if step == 2:
+            save("run.pt", step=step, sink=sink)
+        k = 1 // (stop - step)
+"""
+
+
+def fails(folder: Path, sink: str, engine: str, *words: str) -> int:
+    from shapescript.cli import main
+
+    (folder / "fails.ss").write_text(FAILS.replace("SINK", sink))
+    with inside(folder):
+        return main(["run", "--engine", engine, "fails.ss", *words])
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+def test_a_failing_run_leaves_its_error_in_the_log_and_goes_on_without_it(tmp_path: Path, engine: str) -> None:
+    assert fails(tmp_path, 'jsonl("run.jsonl")', engine, "--stop", "3") == 1
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines[:3]] == [1, 2, 3]
+    assert lines[3:] == [{"note": "error", "text": "R1106: 1 // 0 divides by zero"}]
+    assert fails(tmp_path, 'jsonl("run.jsonl")', engine, "--stop", "-1", "--carry-on") == 0
+    assert [json.loads(line)["step"] for line in (tmp_path / "run.jsonl").read_text().splitlines()] == [1, 2, 3, 4]
+    kept = [json.loads(line) for line in (tmp_path / "run.jsonl.tail.1").read_text().splitlines()]
+    assert kept[0]["step"] == 3 and kept[1]["note"] == "error"
+
+
+def test_a_log_that_cannot_hold_a_remark_is_left_as_it_is(tmp_path: Path) -> None:
+    assert fails(tmp_path, 'csv("run.csv")', "numpy", "--stop", "2") == 1
+    assert len((tmp_path / "run.csv").read_text().splitlines()) == 3
+    assert fails(tmp_path, 'tee(csv("run.csv"), jsonl("run.jsonl"))', "numpy", "--stop", "2") == 1
+    assert (tmp_path / "run.jsonl").read_text().count('"note": "error"') == 1
+
+
+def test_a_log_that_nothing_was_written_to_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that can't even load its checkpoint moves no old log aside."""
+    (tmp_path / "run.jsonl").write_text('{"step": 1}\n')
+    assert fails(tmp_path, 'jsonl("run.jsonl")', "numpy", "--stop", "2", "--carry-on") == 1
+    assert "R1301" in capsys.readouterr().err
+    assert (tmp_path / "run.jsonl").read_text() == '{"step": 1}\n' and not (tmp_path / "run.jsonl.1").exists()
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+def test_from_python_the_call_that_fails_notes_it_once(tmp_path: Path, engine: Any) -> None:
+    (tmp_path / "fails.ss").write_text(
+        FAILS.replace("SINK", "memory()")
+        + "\nfn log(sink: LogSink, n: int):\n    write(sink, Line(step=1 // n, value=0.0))\n    write(sink, Line(step=1 // (n - 1), value=0.0))\n"
+    )
+    program = shapescript.load(tmp_path / "fails.ss", engine=engine)
+    sink = shapescript.MemorySink()
+    for n, error in ((0, "R1106"), (1, "R1106"), (2, None)):
+        caught: Callable[..., Any] = pytest.raises
+        if error:
+            with caught(shapescript.ShapeScriptError) as raised:
+                program.log(sink, n)
+            assert raised.value.code == error
+        else:
+            program.log(sink, n)
+    assert [len(record) for record in sink.records] == [2] * 4
+    assert ["note" in dir(record) for record in sink.records] == [False, True, False, False]
