@@ -16,6 +16,8 @@ from shapescript.runtime.files import regular_file
 from shapescript.runtime.formats import read_tree
 from shapescript.runtime.notices import tell
 from shapescript.runtime.saving import prepared
+from shapescript.runtime.steps import mark_hint
+from shapescript.runtime.trees import article, kind_of
 
 PathLike = str | os.PathLike[str]
 
@@ -87,7 +89,7 @@ def read_checkpoint(path: PathLike, widen: bool = False) -> Checkpoint:
         with regular_file(path).open("rb") as file:
             tree = read_tree(path, file, widen)
     except FileNotFoundError:
-        raise CheckpointMissing("R1301", f"{shown}: no such checkpoint", filename=shown) from None
+        raise CheckpointMissing("R1301", f"{shown}: no such checkpoint{mark_hint(shown)}", filename=shown) from None
     except OSError as error:
         raise CheckpointError("R1302", f"{shown}: the checkpoint can't be read: {cause_of(error)}", kind="corrupt") from error
     except UnusableFileError as error:
@@ -98,7 +100,8 @@ def read_checkpoint(path: PathLike, widen: bool = False) -> Checkpoint:
 
 def _checked_tree(shown: str, tree: object) -> Checkpoint:
     if not isinstance(tree, dict) or not all(isinstance(name, str) for name in tree):
-        message = f"{shown}: the checkpoint can't be used: it holds a {type(tree).__name__}, not values with names"
+        held = "a dict with other keys than names" if isinstance(tree, dict) else f"{article(kind_of(tree))}, not values with names"
+        message = f"{shown}: the checkpoint can't be used: it holds {held}"
         raise CheckpointError("R1302", message, kind="corrupt")
     facts = tree.pop(FACTS, {})
     if not isinstance(facts, dict):

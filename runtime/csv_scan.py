@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def _line_starts(lines: bytes) -> Words:
 
 def _quoted_starts(file: OpenedFile, place: int) -> Iterator[int]:
     lines = _Lines(file, place)
-    reader = csv.reader(lines, strict=True)
+    reader = _reader(lines)
     while True:
         start = lines.place
         try:
@@ -73,6 +73,13 @@ def _quoted_starts(file: OpenedFile, place: int) -> Iterator[int]:
             cells = [""]
         if cells:
             yield start
+
+
+def _reader(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Python's, which by itself ends a cell at 131072 characters and takes the lines behind for rows: its limit is one of the process."""
+    if csv.field_size_limit() < LONGEST_LINE:
+        csv.field_size_limit(LONGEST_LINE)
+    return csv.reader(lines, strict=True)
 
 
 class _Lines:
@@ -109,7 +116,7 @@ def cells_of(row: bytes) -> list[str]:
             raise ValueError("a carriage return within a line; lines end with LF, or CR LF")
         return line.split(",")
     try:
-        return next(csv.reader(io.StringIO(text, newline="\n"), strict=True))
+        return next(_reader(io.StringIO(text, newline="\n")))
     except csv.Error as error:
         raise ValueError("a quote that isn't closed" if "unexpected end" in str(error) else f"{error}") from None
 

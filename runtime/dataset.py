@@ -120,12 +120,14 @@ class Dataset(Examples):
 
     def concat(self, *others: Dataset) -> Dataset:
         """These examples, behind them those of the other datasets; nothing is copied. Raises ArgumentError R1004 for what is no dataset,
-        R1002 for one of another record."""
+        or more examples than 64 bits count, R1002 for one of another record."""
         for other in others:
             if not isinstance(other, Dataset):
                 raise ArgumentError("R1004", f"concat: expected a dataset, got {type(other).__name__}")
             if other.record != self.record:
                 raise ArgumentError("R1002", f"concat: expected a dataset of {self.record}, got one of {other.record}")
+        if (examples := sum(map(len, (self, *others)))) >= 2**63:  # examples may have no bytes
+            raise ArgumentError("R1004", f"concat: {examples} examples are more than 64 bits count")
         return Dataset.of_source(Joined([self._source, *(other._source for other in others)])) if others else self
 
     def random_split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
@@ -168,7 +170,7 @@ class Dataset(Examples):
 
     def fingerprint(self) -> str:
         """A hash, as hexadecimal digits, of the fields' names, dtypes and sizes, of the number of examples and of their values; of windows,
-        of the values that they are taken from. Datasets that hold the same rows have the same, wherever these lie.
+        of the values that they are taken from. Others that hold the same rows have the same, wherever these lie.
 
         It doesn't depend on the names of the record and its axes, nor on the order in which the fields are declared.
         """

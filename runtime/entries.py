@@ -43,7 +43,7 @@ def encode(values: Mapping[str, object], step: int | None = None, program: str |
     """
     if FACTS in values:
         raise ArgumentError("R1005", f"save: the name {FACTS!r} is kept for what the checkpoint says of itself; choose another")
-    entries = {name: encode_entry(name, value) for name, value in values.items()}
+    entries = {_checked_name("save", name): encode_entry(name, value) for name, value in values.items()}
     tree: dict[str, Any] = {name: saved for name, (saved, _) in entries.items()}
     known = {name: fact for name, fact in (("step", step), ("program", program)) if fact is not None}
     tree[FACTS] = {"version": VERSION, **known, "entries": {name: facts for name, (_, facts) in entries.items()}}
@@ -70,7 +70,7 @@ def encode_entry(name: str, value: object) -> tuple[Any, dict[str, Any]]:
         case Tensor():
             return _checked_array(name, value.array), {"kind": "tensor", "axes": value.axes}
         case Mapping():
-            return {str(key): _checked_array(f"{name}.{key}", item) for key, item in value.items()}, {"kind": "model"}
+            return {_checked_name(name, key): _checked_array(f"{name}.{key}", item) for key, item in value.items()}, {"kind": "model"}
     scalar = host_scalar(name, value)
     if scalar is not None:
         return scalar, {"kind": type(scalar).__name__}
@@ -87,9 +87,19 @@ def host_scalar(name: str, value: object) -> bool | int | float | str | None:
         return float(value)
     if not isinstance(value, str):
         return None
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise ArgumentValueError("R1004", f"{name}: a string with half of a surrogate pair can't be saved")
-    return str(value)
+    return _encodable(name, value)
+
+
+def _checked_name(where: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise ArgumentError("R1004", f"{where}: names in a checkpoint are strings, not {type(name).__name__}")
+    return _encodable(where, name)
+
+
+def _encodable(where: str, text: str) -> str:
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ArgumentValueError("R1004", f"{where}: a string with half of a surrogate pair can't be saved")
+    return str(text)
 
 
 def encode_mode(mode: Mode) -> dict[str, Any]:

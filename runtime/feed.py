@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from shapescript.runtime.arrays import NUMPY_DTYPES, Array, Words
@@ -50,9 +49,20 @@ class Feed:
         batches = chunk if source.in_memory else min(chunk, max(1, ahead // 2))
         self._pieces: Iterator[Piece] | None = _pieces(examples, size, (start, end), batches)
         if not source.in_memory and ahead and start < end:
-            with suppress(RuntimeError):  # there can't be one more thread; then nothing is read ahead
-                self._pieces = self._thread = _Thread(self._pieces, ahead, size)
-                self._stop = weakref.finalize(self, self._thread.close, PATIENCE)
+            self._read_ahead(_Thread(self._pieces, ahead, size))
+
+    def _read_ahead(self, thread: _Thread) -> None:
+        """Whoever could end the thread is known before it starts: a Ctrl-C may come while it does."""
+        self._stop = weakref.finalize(self, thread.close, PATIENCE)
+        try:
+            thread.start()
+        except RuntimeError:  # there can't be one more thread; then nothing is read ahead
+            self._stop.detach()
+            return
+        except BaseException:
+            thread.close(PATIENCE)
+            raise
+        self._pieces = self._thread = thread
 
     def take(self, start: int) -> tuple[int, tuple[Array, ...]]:
         """The examples from place `start` on, where what was taken before ends: how many, whole batches or all to the end, and the fields
@@ -124,6 +134,9 @@ class _Thread(Iterator[Piece]):
         self._closed = False
         self._changed = threading.Condition(threading.RLock())  # a finaliser may come while this very thread holds it
         self._thread = threading.Thread(target=self._work, name="shapescript-feed", daemon=True)
+
+    def start(self) -> None:
+        """Raises RuntimeError where there can't be one more thread."""
         self._thread.start()
 
     def __next__(self) -> Piece:
@@ -145,7 +158,7 @@ class _Thread(Iterator[Piece]):
             self._closed = True
             self._waiting.clear()
             self._changed.notify_all()
-        if self._thread is not threading.current_thread():
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._thread.join(patience)
 
     def _batches_in(self, piece: Piece) -> int:

@@ -17,8 +17,9 @@ _MOST_VALUES = 12  # on a line
 
 def as_text(found: Inspection) -> str:
     """Several lines, without one's end at the end."""
-    maker = "of ShapeScript" if found.ours else "of another program"
-    kind = f"{found.format} checkpoint {maker}" if not found.format.startswith("NumPy") else f"{found.format} file"
+    is_unread = found.error is not None and not found.entries and not found.ours
+    maker = " of ShapeScript" if found.ours else "" if is_unread else " of another program"
+    kind = f"{found.format} checkpoint{maker}" if not found.format.startswith("NumPy") else f"{found.format} file"
     lines = [f"{shown(found.path)}: {kind}, {_bytes(found.nbytes)}"]
     left = "what can still be read" if found.entries else "nothing can be read"
     lines[0] += ", valid" if found.error is None else f", not valid: {left}"

@@ -11,6 +11,7 @@ from shapescript.runtime.file_errors import UnusableFileError
 from shapescript.runtime.files import is_unfinished
 from shapescript.runtime.notices import tell
 from shapescript.runtime.outline import outlined_step
+from shapescript.runtime.steps import mark_hint
 
 
 def latest_checkpoint(pattern: str | os.PathLike[str]) -> str:
@@ -34,7 +35,7 @@ def latest_checkpoint(pattern: str | os.PathLike[str]) -> str:
             tell(f"{path}: passed over: it says no step")
         passed += 1
     count = f"; {passed} {'file was' if passed == 1 else 'files were'} passed over" if passed else ""
-    raise CheckpointMissing("R1301", f"{shown or repr(shown)}: no checkpoint is called so{count}", filename=shown)
+    raise CheckpointMissing("R1301", f"{shown or repr(shown)}: no checkpoint is called so{count}{mark_hint(shown)}", filename=shown)
 
 
 def _newest_first(paths: list[str]) -> list[str]:

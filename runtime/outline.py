@@ -12,7 +12,7 @@ from shapescript.runtime.files import regular_file
 from shapescript.runtime.formats import is_safetensors
 from shapescript.runtime.pickle_reader import read_pickle
 from shapescript.runtime.pickle_tensors import LostTensor, Storages
-from shapescript.runtime.safetensors_format import LONGEST_HEADER, header_of, tree_of
+from shapescript.runtime.safetensors_format import read_header, tree_of
 from shapescript.runtime.torch_format import opened_archive
 
 
@@ -31,6 +31,5 @@ def _torch(file: BinaryIO) -> Any:
 
 
 def _safetensors(file: BinaryIO) -> Any:
-    length = file.read(8)
-    header = header_of(length + file.read(min(int.from_bytes(length, "little"), LONGEST_HEADER)), os.fstat(file.fileno()).st_size)
+    header = read_header(file, os.fstat(file.fileno()).st_size)
     return tree_of(header, {name: LostTensor(np.dtype(np.uint8), ()) for name in header.tensors})

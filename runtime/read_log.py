@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from shapescript.runtime.csv_scan import BYTE_ORDER_MARK
 from shapescript.runtime.errors import DataError, DataFileMissing, cause_of
 from shapescript.runtime.files import regular_file
 from shapescript.runtime.jsonl import whole_lines
@@ -47,10 +48,12 @@ def read_log(path: str | os.PathLike[str]) -> Log:
 
 
 def _read(content: BinaryIO, shown: str) -> Log:
+    begin = len(BYTE_ORDER_MARK) if content.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0  # editors put one in front
+    content.seek(begin)
     is_json = content.read(1) in (b"{", b"")
-    content.seek(0)
+    content.seek(begin)
     pieces = list((whole_lines if is_json else whole_rows)(content))
-    content.seek(sum(map(len, pieces)))
+    content.seek(begin + sum(map(len, pieces)))
     torn = content.read()
     place = 1
 
@@ -104,6 +107,8 @@ def _csv_records(rows: Iterator[bytes]) -> Iterator[Fields]:
     for row in rows:
         if not names:
             names = names_in(row)
+            if twice := [name for place, name in enumerate(names) if name in names[:place]]:
+                raise ValueError(f"two columns are called {twice[0]!r}")
             continue
         cells = cells_of(row)
         if len(cells) != len(names):

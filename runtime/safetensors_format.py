@@ -89,17 +89,21 @@ class Header:
 
 
 def read_safetensors(file: BinaryIO, widen: bool = False) -> dict[str, Any]:
-    """The tree in a file; with `widen` tensors of bf16 come as float32. The file is read once, and copied once by the package.
+    """The tree in a file; with `widen` tensors of bf16 come as float32. The data are read once, and copied once by the package.
 
     Raises TruncatedFileError, DamagedFileError, UnusableFileError.
     """
     package = needed_package()
-    data = file.read(os.fstat(file.fileno()).st_size)
-    header = header_of(data, len(data))
-    if header.end > len(data):
+    size = os.fstat(file.fileno()).st_size
+    header = read_header(file, size)
+    if header.end > size:
         if not header.fits_itself:
             raise DamagedFileError("what its header says of its tensors doesn't fit")
-        raise TruncatedFileError(f"it ends at byte {len(data)}, before byte {header.end}")
+        raise TruncatedFileError(f"it ends at byte {size}, before byte {header.end}")
+    if header.end < size:
+        raise DamagedFileError(f"it goes on behind byte {header.end}, where its tensors end")
+    file.seek(0)
+    data = file.read(size)
     if header.text is not None:
         check_hash(data, header)
     try:
@@ -108,6 +112,13 @@ def read_safetensors(file: BinaryIO, widen: bool = False) -> dict[str, Any]:
         raise DamagedFileError(str(error).removeprefix("Error while deserializing: ")) from error
     arrays = {name: _array(name, told, widen) for name, told in found}
     return tree_of(header, arrays)
+
+
+def read_header(file: BinaryIO, size: int) -> Header:
+    """The header of a file of `size` bytes, of which no more is read. Raises TruncatedFileError or DamagedFileError."""
+    start = file.read(8)
+    length = int.from_bytes(start, "little")
+    return header_of(start + file.read(min(length, size) if length <= LONGEST_HEADER else 0), size)
 
 
 def header_of(start: bytes, size: int) -> Header:

@@ -13,7 +13,7 @@ from shapescript.runtime import zip_format as z
 from shapescript.runtime.file_errors import UnusableFileError
 from shapescript.runtime.pickle_reader import read_pickle
 from shapescript.runtime.pickle_tensors import LostTensor, Storages
-from shapescript.runtime.safetensors_format import DTYPES, header_of, tree_of
+from shapescript.runtime.safetensors_format import DTYPES, read_header, tree_of
 from shapescript.runtime.zip_reader import ZipReader
 
 Tree = dict[str, Any]
@@ -77,8 +77,7 @@ def salvaged_safetensors(file: BinaryIO, size: int) -> Tree:
 
     The numbers of the others are what the file holds now. Raises UnusableFileError where the header can't be read.
     """
-    start = file.read(8)
-    header = header_of(start + file.read(min(int.from_bytes(start, "little"), size)), size)
+    header = read_header(file, size)
     arrays: dict[str, Any] = {}
     for name, told in header.tensors.items():
         try:

@@ -59,16 +59,19 @@ def prepared(path: str | os.PathLike[str], values: Mapping[str, object], keep: o
 
 
 class _Writing(threading.Thread):
-    """Python waits at its end for threads of this kind, so that nothing is lost."""
+    """Python waits at its end for threads of this kind, so that nothing is lost. Whoever calls `run` first writes the file."""
 
     def __init__(self, save: PreparedSave, span: object | None) -> None:
         super().__init__(name="shapescript save", daemon=False)
         self._save, self._span = save, span
+        self._begun = threading.Lock()
         self.notices: list[str] = []
         self.error: BaseException | None = None
         self.done = threading.Event()  # unlike `join`, waiting for it is right after a Ctrl-C has ended a wait before
 
     def run(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
         try:
             self.notices = self._save.finish()
         except BaseException as error:
@@ -86,12 +89,14 @@ class Saves(threading.local):
 
     def begin(self, save: PreparedSave, span: object | None = None) -> None:
         """Write it beside what goes on; `wait` has been called before."""
-        writing = _Writing(save, span)
+        self._writing = writing = _Writing(save, span)
         try:
             writing.start()
         except RuntimeError:  # no thread can be had, or Python is about to end
             writing.run()
-        self._writing = writing
+        except BaseException:  # a Ctrl-C: nobody knows whether the thread will come to it
+            writing.run()
+            raise
 
     def wait(self) -> None:
         """Until what is being written is safe. Raises what went wrong with it, with the place of its `save`."""

@@ -29,6 +29,13 @@ def step_of(values: Mapping[str, object]) -> int | None:
     return int(named[0]) if named and named[0] >= 0 else None
 
 
+def mark_hint(path: str) -> str:
+    """What is said beside a path that isn't found, where it has the mark of a save in it."""
+    if MARK not in path:
+        return ""
+    return f'; `{MARK}` stands for a step in a save alone: latest("{path.replace(MARK, "*")}") finds the newest'
+
+
 @dataclass(frozen=True)
 class Rotation:
     """The checkpoints in a folder whose names differ in the step alone."""

@@ -95,6 +95,7 @@ class TensorBoardSink(LineSink):
 
     def _take_lock(self) -> None:
         if not self._is_locked():
+            self._target()  # a path that none can be makes no folder
             self.path.mkdir(parents=True, exist_ok=True)
         super()._take_lock()
 

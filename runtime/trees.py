@@ -14,6 +14,7 @@ from shapescript.compiler.numerics.optimisers import KINDS
 from shapescript.runtime.arrays import canonical_nan, dtype_name, sizes
 
 OPTIMISER_KINDS = frozenset(KINDS)
+LONGEST_KIND = 80  # characters
 
 
 def same_tree(wanted: Any, found: Any) -> bool:
@@ -48,11 +49,11 @@ def same_form(wanted: Any, found: Any) -> bool:
 
 
 def kind_of(entry: object) -> str:
-    """What a file's entry is: its "kind" where it has one, else "tensor", "int", "dict" and so on."""
+    """What a file's entry is: its "kind" where it has a word there, else "tensor", "int", "dict" and so on."""
     if isinstance(entry, np.ndarray):
         return "tensor"
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    return kind if isinstance(kind, str) else type(entry).__name__
+    return kind if isinstance(kind, str) and 0 < len(kind) <= LONGEST_KIND else type(entry).__name__
 
 
 def shown(value: object) -> str:

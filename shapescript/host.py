@@ -120,4 +120,4 @@ def as_error(error: ExecutionError) -> ShapeScriptError:
 
 def out_of_memory(error: MemoryError, function: str, span: Span | None) -> OutOfMemoryError:
     """What a call could not allocate, as the exception that users catch; NumPy says how much."""
-    return OutOfMemoryError("R1111", f"`{function}` needs more memory than there is: {error or 'an allocation failed'}", span=span)
+    return OutOfMemoryError("R1111", f"`{function}` needs more memory than there is: {str(error) or 'an allocation failed'}", span=span)

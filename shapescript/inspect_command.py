@@ -33,7 +33,7 @@ def _inspect(options: argparse.Namespace) -> int:
             print()
         try:
             told = inspect(file)
-        except ShapeScriptError as error:
+        except (ShapeScriptError, MemoryError) as error:
             status = status_of(error, options.command)
             continue
         print(as_json(told) if options.json else as_text(told))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TextIO
 
+from shapescript.compiler.diagnostics.render import printable
 from shapescript.progress_line import LiveLine, PlainLines, ProgressLine
 from shapescript.runtime.errors import LogError
 from shapescript.runtime.sinks import LogSink
@@ -87,9 +88,9 @@ class Progress:
             self._line.hide()
 
     def told(self, text: str) -> None:
-        """A notice has a line of its own; a line that is drawn gives way to it, and is drawn again."""
+        """A notice has a line of its own; a line that is drawn gives way to it, and is drawn again. Names of a file's stand in it."""
         self._line.hide()
-        self._stream.write(f"note: {text}\n")
+        self._stream.write(f"note: {printable(text)}\n")
         self._stream.flush()
 
     def polled(self) -> None:
@@ -107,7 +108,8 @@ class Progress:
         self._stream.flush()
 
     def flush_logs(self) -> None:
-        """Make durable what the program has logged so far; a log that can't be is left as it is."""
+        """The run ends with an error: make durable what it has logged so far; a log that can't be is left as it is. Nor is it finished."""
+        self._resumed = None
         for sink in self._sinks:
             with contextlib.suppress(LogError):
                 sink.flush()

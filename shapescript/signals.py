@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from types import FrameType, TracebackType
 
@@ -31,8 +32,10 @@ class Signals:
         self._over = False
         self._before: dict[int, object] = {}
         self._outer: Signals | None = None
+        self._hook = sys.unraisablehook
 
     def __enter__(self) -> Signals:
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._dropped
         if threading.current_thread() is threading.main_thread():  # Python lets no other thread handle signals
             for number in STATUS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
@@ -42,7 +45,7 @@ class Signals:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._over = True
-        Signals._current = self._outer
+        Signals._current, sys.unraisablehook = self._outer, self._hook
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
@@ -56,6 +59,11 @@ class Signals:
         if not self._over:
             self._first = number
             raise _RAISED[number]
+
+    def _dropped(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Nothing is said of a signal that Python drops: `again` raises it once more."""
+        if not isinstance(unraisable.exc_value, Interrupted | Terminated):
+            self._hook(unraisable)
 
     def again(self) -> None:
         """Raise what has been raised before, if anything was: Python drops an exception that a finaliser raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from shapescript.compiler.check import types
@@ -18,6 +19,7 @@ SAVED = types.Model | types.Optimiser | types.Scalar | types.Tensor | types.Hand
 OPTIONS = {"save": ("keep",), "load": ("rename", "partial", "force")}
 STEP = "{step}"
 STEP_NAMES = ("step", "epochs", "epoch")
+FACTS = "shapescript"
 
 
 @dataclass
@@ -53,6 +55,8 @@ def _enter(site: Site, call: _Call, argument: tree.Argument) -> None:
         call.options[name] = argument
     elif owner is not None:
         site.fail("E0311", f"`{name}` is an option of `{owner}`, and no name for an entry", argument.name.span, "choose another name")
+    elif site.name == "save" and name == FACTS:
+        site.fail("E0311", f"the name `{FACTS}` is kept for what a checkpoint says of itself", argument.name.span, "choose another name")
     else:
         call.named[name] = argument
 
@@ -97,6 +101,8 @@ def _checked_keep(site: Site, call: _Call, argument: tree.Argument) -> Typed:
 
 def _check_step(site: Site, call: _Call, kept: dict[str, Typed]) -> None:
     """E0302 where the path is to have the step, and nothing that is saved says it."""
+    if isinstance(call.path.constant, str) and STEP in os.path.dirname(call.path.constant):
+        site.fail("E0302", f"`{STEP}` stands in the file's name, not in its folder's", call.path_span)
     wants_step = "keep" in call.options or (isinstance(call.path.constant, str) and STEP in call.path.constant)
     says_step = any(
         isinstance(typed.type, types.Optimiser) or (name in STEP_NAMES and typed.type == types.INT) for name, typed in kept.items()

@@ -37,6 +37,16 @@ def _clip_norm(site: Site) -> Typed:
     return Typed(types.FLOAT, (norm,))
 
 
+def _check_finite(site: Site) -> Typed:
+    """Stops the step (R1105) where a trained parameter's gradient isn't finite; `update` does so itself."""
+    argument = site.arguments(("gradient",))["gradient"]
+    gradient = site.evaluate(argument)
+    if not isinstance(gradient.type, types.Model):
+        site.fail("E0301", f"`check_finite` takes a model's gradient, found {gradient.type}", argument.value.span)
+    site.body.builder.emit("check_finite", gradient.value, what="gradient")
+    return Typed(types.NOTHING)
+
+
 def _update(site: Site) -> Typed:
     found = site.arguments(("model", "optimiser", "gradient", "lr"), ("nonfinite",), mutable=("model", "optimiser"))
     gradient, rate = site.evaluate(found["gradient"]), site.value(found["lr"], types.FLOAT)
@@ -119,6 +129,7 @@ def _nesterov_momentum(site: Site, given: Mapping[str, Typed]) -> Typed:
 
 
 HANDLERS: dict[str, Handler] = {
+    "check_finite": _check_finite,
     "clip_norm": _clip_norm,
     "update": _update,
     **{kind.name: partial(_optimiser, kind) for kind in KINDS.values()},

@@ -36,15 +36,24 @@ def _statement(body: Body, statement: tree.Statement) -> None:
         case tree.Assign():
             _assign(body, statement)
         case tree.Evaluate(_, value):
-            body.evaluate(value)
+            typed = body.evaluate(value)
             if not isinstance(value, tree.Call | tree.Pipe):
                 body.report.warn("E0313", "this line computes a value that nothing uses", value.span, help="bind it, or remove the line")
+            elif typed.values and typed.values == _loaded(body):
+                text = "`load` gives what it loads, and changes no variable: nothing uses it here"
+                body.report.warn("E0313", text, value.span, help="bind it: `m = load(...)`")
         case tree.If():
             _if(body, statement.branches, statement.otherwise or ())
         case tree.While():
             _while(body, statement)
         case tree.For():
             _for(body, statement)
+
+
+def _loaded(body: Body) -> tuple[Value, ...]:
+    """The results of a load that has just been read."""
+    last = body.builder.ops[-1] if body.builder.ops else None
+    return last.results if last is not None and last.name == "load" else ()
 
 
 def _assign(body: Body, statement: tree.Assign) -> None:

@@ -42,8 +42,13 @@ class Feeds:
     def close(self, number: int) -> None:
         """This feed, and what was opened behind it."""
         while len(self._open) > number:
-            self._given.pop()
-            self._open.pop()[0].close()
+            feed = self._open.pop()[0]
+            del self._given[len(self._open) :]
+            try:
+                feed.close()
+            except BaseException:  # Ctrl-C once more, say: the others are closed all the same
+                self.close(number)
+                raise
 
     def close_all(self) -> None:
         if self._open:

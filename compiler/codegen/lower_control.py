@@ -111,7 +111,10 @@ def _while(low: Lowering, op: Op) -> None:
     carried = Carried(low, op.operands)
     with region(low):
         carried.define(condition.parameters)
+        objects = load_word(b, low.context, Word.OBJECTS) if _makes_objects(condition) else None
         lower_block(low, condition)
+        if objects is not None:  # what a condition had of Python's nobody sees behind it
+            store_word(b, objects, low.context, Word.OBJECTS)
         (goes_on,) = low.values[condition.yields[0]]
     inside, after = b.append_basic_block("body"), b.append_basic_block("after")
     b.cbranch(goes_on, inside, after)

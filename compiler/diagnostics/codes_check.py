@@ -46,7 +46,7 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E0312", "statements that are never reached",
      "A warning: every way through the statements before this one ends with `return`."),
     ("E0313", "a line without effect",
-     "A warning: an expression that is no call stands on a line of its own, and its value is not used."),
+     "A warning: an expression that is no call, or a `load` with results, stands on a line of its own, and its value is not used."),
     # E04xx: shapes and patterns
     ("E0401", "axes that differ",
      "Operands are joined by the names of their axes: the axes of one must be a subsequence of the other's. Nothing is stretched or"
@@ -108,8 +108,8 @@ CHECK_CODES: tuple[tuple[str, str, str], ...] = (
     ("E0804", "a gradient that needs what can't be kept",
      "What the gradient needs of each turn of a loop is kept, so the number of turns is known before the loop."),
     ("E0805", "a parameter that no gradient reaches",
-     "The value doesn't depend on the parameter, so updates leave it as it is. A group with `frozen=true` says that this is meant. (A"
-     " warning.)"),
+     "A warning: the value doesn't depend on the parameter, so updates leave it as it is. A group with `frozen=true` says that this is"
+     " meant."),
     # E09xx: not built yet
     ("E0901", "a construct that isn't built yet",
      "The language has it, this version of the compiler doesn't."),

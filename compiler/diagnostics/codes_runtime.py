@@ -47,7 +47,7 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
     ("R1203", "a character or number that the vocabulary lacks",
      "A text is made of the vocabulary's characters, and ids go from 0 to their number less 1."),
     ("R1204", "a row of a data file that can't be used",
-     "A row that a batch needs is malformed, holds a value that its field can't, or isn't there any more. The batches before it were given."),
+     "A row that a batch needs is malformed, holds a value that its field can't, or is gone. The batches before it were given."),
     # R13xx: checkpoints
     ("R1301", "a checkpoint that isn't found",
      "Checkpoints are read from and written to the working directory."),

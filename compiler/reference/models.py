@@ -88,7 +88,7 @@ def norm_of(tensors: Sequence[Array]) -> np.float64:
         return np.float64(np.sqrt(sum_of_squares(tensors, LARGER)) * SMALLER)
     if squares >= LARGEST_SQUARES:
         root = np.sqrt(sum_of_squares(tensors, SMALLER))
-        return np.float64(np.minimum(root * LARGER, LARGEST_NORM)) if np.isfinite(root) else np.float64(root)
+        return np.float64(min(root * LARGER, LARGEST_NORM)) if np.isfinite(root) else np.float64(root)
     return np.float64(np.sqrt(squares))
 
 

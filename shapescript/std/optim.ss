@@ -10,6 +10,7 @@ fn lion[M: model](m: M) -> Lion[M]:
     return Lion[M](seed=0)
 
 fn update[M: model](mut m: M, mut opt: Lion[M], g: M, lr: float, beta1: float = 0.9, beta2: float = 0.99, decay: float = 0.0):
+    check_finite(g)
     direction = sign(opt.moment * beta1 + g * (1.0 - beta1))
     m = m - rates(m) * lr * (direction + decays(m) * decay * m)
     opt.moment = opt.moment * beta2 + g * (1.0 - beta2)

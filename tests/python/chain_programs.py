@@ -70,8 +70,11 @@ LOOP        if seen >= rows.count:
             flush(sink)
     save("chain.pt", m=m, opt=opt, epoch=epoch, seen=seen, mode=mode, sink=sink, rows=rows)
 
-fn main(epochs: int, stop: int, every: int, prefetch: int, carry_on: bool = false):
-    go(MODE, epochs, stop, every, prefetch, carry_on)
+fn main(train: bool, epochs: int, stop: int, every: int, prefetch: int, carry_on: bool = false):
+    mut mode = Eval
+    if train:
+        mode = Train(seed=5)
+    go(mode, epochs, stop, every, prefetch, carry_on)
 """
 
 LOOP = """
@@ -94,12 +97,13 @@ class Variant:
     sink: str = 'jsonl("chain.jsonl")'
     order: str = "rows |> shuffle(epoch) |> take(until) |> batches(BATCH, start=seen, prefetch=prefetch)"
 
-    def text(self, train: bool) -> str:
+    @property
+    def text(self) -> str:
         loop = indent(LOOP.strip(), " " * 8)
         if "start=" not in self.order:  # a loop without batches is refused where it isn't known that a run goes on
             loop = f"        if seen < until:\n{indent(loop, ' ' * 4)}"
         text = TEXT.replace("LOOP", f"{loop}\n").replace("LOAD", self.load).replace("SINK", self.sink).replace("ORDER", self.order)
-        return text.replace("BATCH", str(BATCH)).replace("MODE", "Train(seed=5)" if train else "Eval")
+        return text.replace("BATCH", str(BATCH))
 
 
 NPY = 'load_data[Row](id="id.npy", x="x.npy", label="label.npy")'

@@ -1,7 +1,7 @@
 """Chains: a run that is stopped again and again, and goes on each time, beside the same run in one piece. Both must leave the same bytes.
 
 A link of a chain ends by itself after some step, or is broken off at a request to the host: at a log record, a save, a flush, before or
-after it is done. `python chains.py FOLDER LINK` is a link in a process of its own, which a real signal ends.
+after it is done. Links run in this process, or in one of their own, which a real signal ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chain_programs import EPOCHS, STEPS, VARIANTS, Variant, write_data
+from forked import Forks
 
 import shapescript
 from shapescript.engines import EngineName
@@ -78,7 +78,7 @@ def chain_of(seed: int, variants: Sequence[str], engines: Sequence[EngineName], 
 class Runner:
     """Programs that are compiled once, and the outcomes of runs in one piece, for chains in this process.
 
-    `variants` are programs by name; each has a `text(train)`.
+    `variants` are programs by name.
     """
 
     def __init__(self, folder: Path, variants: Mapping[str, Variant] = VARIANTS) -> None:
@@ -89,7 +89,7 @@ class Runner:
     def program(self, variant: str, engine: EngineName) -> Any:
         if (variant, engine) not in self._programs:
             here = self.folder / "programs" / f"{variant}-{engine}"
-            place(here, self._variants[variant].text(True))
+            place(here, self._variants[variant].text)
             self._programs[variant, engine] = shapescript.load(here / "chain.ss", engine=engine)
         return self._programs[variant, engine]
 
@@ -177,40 +177,40 @@ def left(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (*logs(folder), folder / "chain.pt")}
 
 
-def check_left(folder: Path) -> None:
-    """However a link ends, its logs are whole lines, and nothing half-written lies about. The next link loads the checkpoint."""
+def check_left(folder: Path, is_killed: bool = False) -> None:
+    """However a link ends, its logs are whole lines, and nothing half-written lies about; what a killed one leaves, the next save removes.
+    The next link loads the checkpoint."""
     for log in logs(folder):
         text = log.read_text()
         assert text.endswith("\n") or not text
         if log.suffix == ".jsonl":
             steps = [json.loads(line)["step"] for line in text.splitlines()]
             assert steps == list(range(1, len(steps) + 1))
-    assert not list(folder.glob(".*.tmp"))
+    assert is_killed or not list(folder.glob(".*.tmp"))
 
 
 # ---- links with processes of their own
 
 
-def run_fresh(chain: Chain, folder: Path) -> dict[str, bytes]:
-    """What the chain leaves in the folder when each of its links has a new process, which the link's own signal ends."""
-    place(folder, VARIANTS[chain.variant].text(chain.train))
+def run_fresh(chain: Chain, folder: Path, forks: Forks) -> dict[str, bytes]:
+    """What the chain leaves when each of its links has a new process, which the link's own signal ends."""
+    here = folder / "run"
+    place(here, VARIANTS[chain.variant].text)
     for link in chain.links:
-        words = [json.dumps(dataclasses.asdict(link)), chain.engine]
-        done = subprocess.run([sys.executable, __file__, *words], cwd=folder, text=True, capture_output=True, check=False)
-        allowed = {0} if link.broken < 0 else {0, STATUS[link.how]}
-        assert done.returncode in allowed, done.stderr
-        assert "Traceback" not in done.stderr
-        if link.how == "kill":
-            for path in folder.glob(".*.tmp"):  # nobody could take it away
-                path.unlink()
-        check_left(folder)
-    return left(folder)
+        words = [json.dumps(dataclasses.asdict(link)), chain.engine, str(chain.train).lower()]
+        status, err = forks.start(here, folder, "chains", words).end()
+        assert status in ({0} if link.broken < 0 else {0, STATUS[link.how]}), err
+        assert "Traceback" not in err
+        check_left(here, status == STATUS["kill"])
+    return left(here)
 
 
-def _link_of_this_process() -> None:
+def run(words: Sequence[str]) -> None:
+    """A link in this process."""
     from shapescript.__main__ import command
 
-    link = Link(**json.loads(sys.argv[1]))
+    asked, engine, train = words
+    link = Link(**json.loads(asked))
     number = {"int": signal.SIGINT, "term": signal.SIGTERM, "kill": signal.SIGKILL}[link.how]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
     if link.broken >= 0:
@@ -221,11 +221,7 @@ def _link_of_this_process() -> None:
             broken_off(host, link, lambda: os.kill(os.getpid(), number)).__enter__()
 
         ProgramHost.__init__ = watched  # type: ignore[method-assign]
-    words = ["--epochs", EPOCHS, "--stop", link.stop, "--every", link.every, "--prefetch", link.prefetch]
+    options = ["--train", train, "--epochs", EPOCHS, "--stop", link.stop, "--every", link.every, "--prefetch", link.prefetch]
     carry_on = ["--carry-on"] if os.path.exists("chain.pt") else []
-    sys.argv[1:] = ["run", "--engine", sys.argv[2], "chain.ss", *map(str, words), *carry_on]
+    sys.argv[1:] = ["run", "--engine", engine, "chain.ss", *map(str, options), *carry_on]
     command()
-
-
-if __name__ == "__main__":
-    _link_of_this_process()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +59,13 @@ def train(training: Any) -> Any:
     from shapescript.compiler.codegen.target import host
 
     return compile_function(training, host())
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Any]:
+    """A `forked.Forks`: new processes that have loaded all and run nothing."""
+    from forked import Forks
+
+    forks = Forks()
+    yield forks
+    forks.close()

@@ -40,7 +40,7 @@ fn evaluated(m: Net, examples: Dataset[Row]) -> float:
         total = total + float(loss(m, batch, Eval))
     return total
 
-# Does not end: 1 trains on from step 5, 2 evaluates after the first epoch, 3 computes there without a step.
+# It has no end where `endless` isn't 0: 1 trains on from step 5, 2 evaluates behind the first epoch, 3 computes there without a step.
 fn main(endless: int = 0, carry_on: bool = false):
     examples = load_data[Row]("rows.npz")
     sink = jsonl("run.jsonl")
@@ -75,7 +75,7 @@ fn main(endless: int = 0, carry_on: bool = false):
             mut n = 1
             while n > 0:
                 n = n % 1000 + 1
-        print("loss", evaluated(m, examples))
+    print("loss", evaluated(m, examples))
     save("run.pt", m=m, opt=opt, epoch=epoch, seen=seen, mode=mode, sink=sink, examples=examples)
 """
 COUNT = 14  # examples: four steps an epoch
@@ -100,7 +100,7 @@ def phases(send: Callable[[], None]) -> dict[str, Callable[[], None]]:
     def compiling() -> None:
         from shapescript.compiler.passes import pipeline
 
-        before(pipeline, "simplify", send)
+        before(pipeline, "compile_entry", send)
 
     def compiling_natively() -> None:
         from shapescript.compiler.codegen import jit
@@ -133,6 +133,16 @@ def phases(send: Callable[[], None]) -> dict[str, Callable[[], None]]:
 
         after(Path, "replace", send, 1)
 
+    def dropping() -> None:
+        """Within a finaliser, whose exceptions Python drops."""
+        from shapescript.host import ProgramHost
+
+        class Dropped:
+            def __del__(self) -> None:
+                send()
+
+        after(ProgramHost, "perform", Dropped, 8)
+
     def failing() -> None:
         from shapescript.progress import Progress
 
@@ -163,6 +173,7 @@ def phases(send: Callable[[], None]) -> dict[str, Callable[[], None]]:
         logging,
         saving,
         saved,
+        dropping,
         failing,
         twice,
         twice_in_a_save,
@@ -200,12 +211,17 @@ def for_ever() -> None:
     threading.Event().wait()
 
 
-if __name__ == "__main__":
+def run(words: Sequence[str]) -> None:
+    """The command line, with the number of the signal and the phase before its words."""
     from shapescript.__main__ import command
 
-    chosen = int(sys.argv[1])
+    number, phase, *rest = words
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
-    if sys.argv[2] in (found := phases(lambda: os.kill(os.getpid(), chosen))):
-        found[sys.argv[2]]()
-    del sys.argv[1:3]
+    if phase:
+        phases(lambda: os.kill(os.getpid(), int(number)))[phase]()
+    sys.argv[1:] = rest
     command()
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

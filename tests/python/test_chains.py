@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from chain_programs import BATCH, EPOCHS, ROWS, STEPS, VARIANTS, Variant, examples
 from chains import FINISHED, PREFETCHES, STATUS, Chain, Link, Runner, broken_off, chain_of, inside, run_fresh
+from forked import Forks
 
 import shapescript
 
-NATIVE, NUMPY, FRESH = 36, 2, 2  # chains of each of the five programs
+NATIVE, NUMPY, FRESH = 36, 2, 4  # chains of each of the five programs
 
 
 @pytest.fixture(scope="module")
@@ -43,19 +44,19 @@ def test_chains_of_the_reference_evaluator_leave_the_bytes_of_a_native_run(runne
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("seed", range(200, 200 + FRESH))
-def test_chains_of_processes_leave_the_bytes_of_one_run(runner: Runner, tmp_path: Path, variant: str, seed: int) -> None:
-    """Each link is a process, of the reference evaluator's, which starts faster."""
-    check_fresh(runner, chain_of(seed, [variant], ["numpy"], most_links=2), tmp_path / "run")
+def test_chains_of_processes_leave_the_bytes_of_one_run(runner: Runner, forks: Forks, tmp_path: Path, variant: str, seed: int) -> None:
+    """Each link is a process; of the reference evaluator's, which needs no compile."""
+    check_fresh(runner, chain_of(seed, [variant], ["numpy"], most_links=3), forks, tmp_path)
 
 
 @pytest.mark.parametrize("how", STATUS)
-def test_native_processes_that_are_broken_off_go_on_exactly(runner: Runner, tmp_path: Path, how: str) -> None:
+def test_native_processes_that_are_broken_off_go_on_exactly(runner: Runner, forks: Forks, tmp_path: Path, how: str) -> None:
     links = (Link(every=2, prefetch=8, broken=17, is_done=True, how=how), Link(every=3, prefetch=1))
-    check_fresh(runner, Chain("npy", "native", True, links), tmp_path / "run")
+    check_fresh(runner, Chain("npy", "native", True, links), forks, tmp_path)
 
 
-def check_fresh(runner: Runner, chain: Chain, folder: Path) -> None:
-    found, wanted = run_fresh(chain, folder), runner.whole(chain.variant, chain.train)
+def check_fresh(runner: Runner, chain: Chain, forks: Forks, folder: Path) -> None:
+    found, wanted = run_fresh(chain, folder, forks), runner.whole(chain.variant, chain.train)
     assert sorted(found) == sorted(wanted)
     for file in found:
         assert found[file] == wanted[file], (file, chain)
@@ -111,8 +112,9 @@ class Forgetful(Variant):
     forgotten: str = ""
     instead: str = ""
 
-    def text(self, train: bool) -> str:
-        text = super().text(train)
+    @property
+    def text(self) -> str:
+        text = super().text
         assert self.forgotten in text
         return text.replace(self.forgotten, self.instead)
 

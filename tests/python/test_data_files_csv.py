@@ -330,6 +330,13 @@ def test_a_malformed_row_comes_up_at_the_batch_that_needs_it(tmp_path: Path) -> 
         data.fingerprint()
 
 
+def test_cells_may_be_longer_than_python_takes_by_itself(tmp_path: Path) -> None:
+    csv.field_size_limit(1 << 17)  # Python's own
+    long = "q" * (1 << 17) + "\n7,7,1,no row\n"
+    text = f'x,n,on,note\n1,2,0,"{long}"\n3,4,1,"{long}{long}"\n5,6,0,{"q" * (1 << 18)}\n'
+    assert points(tmp_path, text) == [(1.0, 2, False), (3.0, 4, True), (5.0, 6, False)]
+
+
 def test_a_file_that_is_cut_short_or_grows_while_it_is_read(tmp_path: Path) -> None:
     text = "x,n,on\n" + "".join(f"{i}.5,{i},1\n" for i in range(10, 60))
     path = written(tmp_path, text)

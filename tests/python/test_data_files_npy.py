@@ -64,6 +64,15 @@ def test_a_file_for_each_field_gives_what_the_arrays_give(tmp_path: Path) -> Non
         assert mine.pixels.tobytes() == wanted.pixels.tobytes() and mine.label.tobytes() == wanted.label.tobytes()
 
 
+def test_more_examples_than_64_bits_count_are_not_joined(tmp_path: Path) -> None:
+    """Examples of no bytes may be as many as a header says."""
+    (tmp_path / "many.npy").write_bytes(header((2**63 - 1, 0)))
+    data = load_file(RecordType("Empty", (Field("x", "f32", ("In",), (0,)),)), tmp_path / "many.npy")
+    assert len(data.take(2**62).concat(data.skip(2**62))) == 2**63 - 1
+    with pytest.raises(ArgumentError, match="R1004: concat: 9223372036854775808 examples"):
+        data.concat(data.take(1))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,), (1, 1, 5)])
 def test_every_type_and_shape_of_a_field(tmp_path: Path, kind: Any, shape: tuple[int, ...]) -> None:

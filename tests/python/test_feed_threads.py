@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -90,6 +89,18 @@ def test_a_feed_that_is_dropped_ends_its_thread() -> None:
     assert not readers()
 
 
+def test_a_ctrl_c_while_the_thread_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: threading.Thread) -> None:
+        started(self)
+        raise KeyboardInterrupt
+
+    started = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        Feed(computed(1000)[0], 4, 0, 1000, 4)
+    assert not readers() and raised.traceback  # which may hold what the feed had
+
+
 def test_where_no_thread_can_be_started_nothing_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -168,7 +179,6 @@ print(len(readers()), len(list(data.take(20).batches(10))), flush=True)
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a signal to oneself")
 def test_a_ctrl_c_gets_through_while_a_loop_waits() -> None:
     done = run(CTRL_C)
     assert (done.returncode, done.stdout) == (0, "interrupted True\n0 2\n"), done.stderr

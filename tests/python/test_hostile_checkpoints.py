@@ -22,6 +22,9 @@ from shapescript.runtime.checkpoint import load_checkpoint, read_checkpoint, sav
 from shapescript.runtime.errors import CheckpointError, ShapeScriptError
 from shapescript.runtime.inspection import inspect
 from shapescript.runtime.inspection_texts import as_json, as_text
+from shapescript.runtime.mode import Eval, Train
+from shapescript.runtime.requests import ScalarType
+from shapescript.runtime.restore import restore
 
 FLOAT = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
 
@@ -96,6 +99,38 @@ def test_a_safetensors_header_that_does_not_fit_is_refused(tmp_path: Path, heade
     path = safetensors(tmp_path / "a.safetensors", header, data)
     error = looked_at(path, 2_000_000 + 60 * path.stat().st_size)
     assert isinstance(error, CheckpointError) and error.code == "R1302"
+
+
+@pytest.mark.parametrize("header", [b"", struct.pack("<Q", 2) + b"{}", struct.pack("<Q", 2**40) + b"{", struct.pack("<Q", 8) + b"{}      "])
+def test_a_file_that_is_larger_than_it_says_is_not_read(tmp_path: Path, header: bytes) -> None:
+    """A sparse file: it takes no room on the disk."""
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(header)
+    os.truncate(path, 2**40)
+    error = looked_at(path, 2_000_000)
+    assert isinstance(error, CheckpointError) and error.code == "R1302"
+
+
+@pytest.mark.parametrize("kind", ["", "x" * 100_000, "\ud800"])
+def test_a_kind_that_is_no_word_is_none(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.pt"
+    torch.save({"m": {"kind": kind}}, path)
+    for wanted in (ScalarType("int"), 3, np.zeros(3), Train(seed=1), Eval):
+        for force in (False, True):
+            with pytest.raises(CheckpointError) as raised:
+                restore(path, {"m": wanted}, force=force)
+            assert raised.value.code in ("R1302", "R1303") and len(raised.value.message) < 1000
+    inspected = as_text(inspect(path))
+    assert inspected.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("tree", "held"), [(torch.zeros(3), "a tensor"), ([1], "a list"), (3, "an int"), ({1: 2}, "a dict with other keys")]
+)
+def test_a_file_without_names_is_told_as_what_it_is(tmp_path: Path, tree: object, held: str) -> None:
+    torch.save(tree, tmp_path / "a.pt")
+    with pytest.raises(CheckpointError, match=f"R1302.*it holds {held}"):
+        load_checkpoint(tmp_path / "a.pt")
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 9, 100_000_001, 2**32, 2**63, 2**64 - 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 from checkpoint_samples import notices
 
 import shapescript
-from shapescript.runtime.checkpoint import save_checkpoint
+from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
+from shapescript.runtime.errors import CheckpointError
 from shapescript.runtime.latest import latest_checkpoint
 
 PROGRAM = """
@@ -106,6 +108,13 @@ def test_none_is_r1301(program: Any, here: Path, pattern: str) -> None:
         program.newest(pattern)
     assert (raised.value.code, raised.value.kind) == ("R1301", "missing") and isinstance(raised.value, FileNotFoundError)
     assert raised.value.span is not None
+
+
+@pytest.mark.parametrize("find", [latest_checkpoint, load_checkpoint])
+def test_the_mark_of_a_save_is_explained(here: Path, find: Callable[[str], object]) -> None:
+    save_checkpoint("a.{step}.pt", step=3)
+    with pytest.raises(CheckpointError, match=r'R1301: a.\{step\}.pt: .*: latest\("a.\*.pt"\) finds the newest'):
+        find("a.{step}.pt")
 
 
 def test_unfinished_files_are_never_offered(here: Path) -> None:

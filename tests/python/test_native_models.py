@@ -121,7 +121,11 @@ def test_what_is_not_finite_is_named(bad: str, value: float) -> None:
 
 def test_norms_of_numbers_of_every_size() -> None:
     exact = ModelType("Exact", "main", (), tuple(Member(name, tensor(3, element=F64), None) for name in ("a", "b", "c")))
-    function = finished(function_of([exact], lambda b, g: [norm := b.op("global_norm", g), b.op("all_finite", g), b.op("all_finite", norm)]))
+
+    def norm_and_checks(b: Builder, g: Value) -> list[Value]:
+        return [norm := b.op("global_norm", g), b.op("all_finite", g), b.op("all_finite", norm)]
+
+    function = finished(function_of([exact], norm_and_checks))
     calls = []
     for scale in (1.0, 1e200, 1e-200, 1e308, 5e-324, 0.0, 2.0**500, 2.0**-450, np.inf, np.nan):
         gradient = model_of(exact)

@@ -12,6 +12,7 @@ import pytest
 
 import shapescript
 from shapescript.engines import EngineName
+from shapescript.host import out_of_memory
 
 PROGRAM = """
 fn inner(x: [n]) -> []:
@@ -36,7 +37,7 @@ def test_more_memory_than_there_is(tmp_path: Path, engine: EngineName, call: str
     path.write_text(PROGRAM)
     function: Any = getattr(shapescript.load(path, engine=engine), call)
     more = (3000,) if call == "decided" else ()
-    with pytest.raises(shapescript.OutOfMemoryError, match=f"^R1111: `{call}` needs more memory than there is: ") as caught:
+    with pytest.raises(shapescript.OutOfMemoryError, match=f"^R1111: `{call}` needs more memory than there is: ..") as caught:
         function(np.ones(3000, np.float32), *more)
     assert isinstance(caught.value, MemoryError) and caught.value.span is not None
     assert np.all(np.asarray(function(np.ones(2, np.float32), *(2 for _ in more))) > 0)
@@ -126,3 +127,8 @@ def test_the_command_line_says_so(tmp_path: Path) -> None:
     path.write_text("dim D = 10000000\ndim E = 10000000\n\nfn main():\n    print(sum(cumsum(ones[D E], over=E), over=(D, E)))\n")
     done = subprocess.run([sys.executable, "-m", "shapescript", "run", path], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "error[R1111]: `main` needs more memory than there is" in done.stderr
+
+
+def test_a_failure_without_words_is_told_in_some() -> None:
+    assert out_of_memory(MemoryError(), "f", None).message == "`f` needs more memory than there is: an allocation failed"
+    assert out_of_memory(MemoryError("7 bytes"), "f", None).message == "`f` needs more memory than there is: 7 bytes"

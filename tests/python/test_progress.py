@@ -170,6 +170,14 @@ def test_records_count_as_steps_where_they_name_none() -> None:
     assert stream.getvalue() == "epoch 1  step 3  loss 1.0000\n"
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_a_notice_is_one_line_without_what_a_terminal_obeys(live: bool) -> None:
+    """Names in it may be a hostile file's."""
+    shown, stream, _ = progress(live=live)
+    shown.told("a.pt: m: 1 unexpected: \x1b[31mred\n\x07\u202e")
+    assert stream.getvalue().endswith("note: a.pt: m: 1 unexpected: \ufffd[31mred\ufffd\ufffd\ufffd\n")
+
+
 def test_a_finished_run_is_told() -> None:
     shown, stream, _ = progress(live=False)
     shown.loaded("a.pt", {"sink": MemorySink()}, {})

@@ -100,6 +100,14 @@ def test_csv_that_another_program_wrote(tmp_path: Path) -> None:
     assert [found[0].loss, found[1].loss] == [0.5, 1000.0] and math.isnan(found[2].loss)
 
 
+@makers
+def test_a_byte_order_mark_that_an_editor_has_put_in_front_is_left_out(make: Any, tmp_path: Path) -> None:
+    write(make(tmp_path / "log"), ROWS[:3])
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "log").read_bytes() + b"torn")
+    assert list(read_log(tmp_path / "marked")) == list(read_log(tmp_path / "log"))
+    assert read_log(tmp_path / "marked").torn == b"torn"
+
+
 WRONG = {
     b'{"step": 1}\n[1]\n': 2,
     b'{"step": 1}\n\n{"step": 2}\n': 2,
@@ -115,6 +123,7 @@ WRONG = {
     b"step,loss\n1,2,3\n": 2,
     b'step,note\n1,"a\nb"\n2,"x"y\n': 4,
     b"step\n\xff\n": 2,
+    b"step,loss,step\n1,2,3\n": 1,
     b"\xff\n1\n": 1,
 }
 

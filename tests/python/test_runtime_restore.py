@@ -99,6 +99,7 @@ def test_a_sink_goes_on_and_another_kind_is_refused(tmp_path: Path) -> None:
     sink.write("Log", {"step": 1})
     save_checkpoint(tmp_path / "a.pt", sink=sink)
     sink.write("Log", {"step": 2})
+    sink.close()
     restore(tmp_path / "a.pt", {"sink": jsonl(tmp_path / "log.jsonl")})
     assert (tmp_path / "log.jsonl").read_text() == '{"step": 1}\n' and (tmp_path / "log.jsonl.tail.1").read_text() == '{"step": 2}\n'
     refused(tmp_path / "a.pt", "value", {"sink": MemorySink()}, "sink", "'jsonl'", "'memory'")
@@ -257,7 +258,7 @@ def test_one_thing_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError):
             restore(tmp_path / "a.pt", {"mode": mode, "sink": sink, "memory": memory, name: request})
         assert (mode.draws, len(memory.records), log.read_text()) == (5, 1, '{"step": 1}\n')
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pt", "log.jsonl"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pt", "log.jsonl", "log.jsonl.lock"]
     restore(tmp_path / "a.pt", {"mode": mode, "sink": sink, "memory": memory, "epochs": 1})
     assert (mode.draws, memory.records, log.read_text()) == (0, [], "")
 

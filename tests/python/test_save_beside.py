@@ -242,6 +242,28 @@ def test_without_threads_it_is_written_at_once(program: Any, here: Path, monkeyp
     assert program.save_and_load(program.Net(seed=1), MemorySink()) == 2
 
 
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_save_whose_beginning_is_interrupted_is_waited_for(
+    program: Any, here: Path, monkeypatch: pytest.MonkeyPatch, begins: bool
+) -> None:
+    """A Ctrl-C while the thread is begun, before and after it is: the file is whole when the call is over, and no older save follows it."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if begins:
+            start(thread)
+        raise KeyboardInterrupt
+
+    m, sink = program.Net(seed=1), MemorySink()
+    with monkeypatch.context() as patched:
+        patched.setattr(saving._Writing, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            program.twice(m, sink)
+    assert shapescript.load_checkpoint("a.pt")["i"] == 1 and not (here / "b.pt").exists() and not sink.records
+    program.twice(m, sink)
+    assert shapescript.load_checkpoint("b.pt")["i"] == 2 and sorted(path.name for path in here.glob("*.pt")) == ["a.pt", "b.pt"]
+
+
 def test_from_python_a_save_is_done_when_it_returns(here: Path) -> None:
     before = threading.active_count()
     shapescript.save_checkpoint("a.pt", w=np.zeros(3))

@@ -216,3 +216,20 @@ def test_options_are_no_names_of_entries(here: Path, name: str) -> None:
         save_checkpoint("a.pt", **{name: 1}, n=1)
     with pytest.raises(shapescript.ArgumentError, match=r"R1004: .*with `keep` the path says"):
         save_checkpoint("a.pt", n=1, keep=1)
+
+
+@pytest.mark.parametrize("suffix", ["pt", "safetensors"])
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"\ud800": 3}, "save: a string with half of a surrogate pair"),
+        ({"m": {"a\udfff": np.zeros(1)}}, "m: a string with half of a surrogate pair"),
+        ({"m": {1: np.zeros(1), "1": np.ones(1)}}, "m: names in a checkpoint are strings, not int"),
+        ({"s": "\ud800"}, "s: a string with half of a surrogate pair"),
+    ],
+)
+def test_what_can_be_no_name_is_refused(here: Path, suffix: str, values: dict[str, Any], text: str) -> None:
+    """Two names must not become one, and a file's text is UTF-8."""
+    with pytest.raises(shapescript.ArgumentError, match=f"R1004: {text}"):
+        save_checkpoint(f"a.{suffix}", **values)
+    assert names(here) == []

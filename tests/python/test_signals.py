@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import signal_programs
 from chains import inside
+from forked import Child, Forks
 
 import shapescript
 from shapescript.compiler.codegen import waiting
@@ -25,11 +26,10 @@ from shapescript.compiler.codegen.waiting import interruptible
 
 SIGNALS = [(signal.SIGINT, 130, "shapescript: interrupted"), (signal.SIGTERM, 143, "shapescript: terminated")]
 PHASES = {  # the numbers of the last steps that are logged and saved when the signal comes, at least
-    "importing": (0, 0),
     "checking": (0, 0),
     "compiling": (0, 0),
     "loading_data": (0, 0),
-    "logging": (6, 4),
+    "logging": (5, 4),
     "saving": (4, 2),
     "saved": (4, 4),
 }
@@ -64,15 +64,30 @@ def left(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in ("run.jsonl", "run.pt")}
 
 
-def started(folder: Path, number: int, phase: str, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, signal_programs.__file__, str(number), phase, "run", *words]
-    return subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+@dataclass
+class Starter:
+    """Starts command lines in a folder, each of which gets a signal."""
+
+    forks: Forks
+    folder: Path
+    beside: Path
+
+    def start(self, number: int, phase: str, *words: str) -> Child:
+        return self.forks.start(self.folder, self.beside, "signal_programs", [str(number), phase, "run", *words])
 
 
-def check_end(process: subprocess.Popen[str], status: int, line: str) -> None:
+@pytest.fixture
+def starter(forks: Forks, tmp_path: Path) -> Starter:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    place(folder)
+    return Starter(forks, folder, tmp_path)
+
+
+def check_end(ended: tuple[int, str], status: int, line: str) -> None:
     """The status, and one line of text, behind at most the lines of progress."""
-    _, err = process.communicate()
-    assert process.returncode == status, err
+    found, err = ended
+    assert found == status, err
     *before, last = err.splitlines()
     assert last == line and all(re.match("epoch ", progress) for progress in before), err
 
@@ -100,64 +115,76 @@ def check_going_on(program: Any, folder: Path, whole: dict[str, bytes]) -> None:
 @pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_signal_ends_each_phase(
-    tmp_path: Path, program: Any, whole: dict[str, bytes], phase: str, number: int, status: int, line: str
+    starter: Starter, program: Any, whole: dict[str, bytes], phase: str, number: int, status: int, line: str
 ) -> None:
-    place(tmp_path)
-    check_end(started(tmp_path, number, phase, "--engine", "numpy", "program.ss"), status, line)
-    check_left(tmp_path, *PHASES[phase])
-    check_going_on(program, tmp_path, whole)
+    check_end(starter.start(number, phase, "--engine", "numpy", "program.ss").end(), status, line)
+    check_left(starter.folder, *PHASES[phase])
+    check_going_on(program, starter.folder, whole)
 
 
 @pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
 @pytest.mark.parametrize(("engine", "phase"), [("native", phase) for phase in ENDLESS] + [("numpy", "training"), ("numpy", "evaluating")])
 def test_a_signal_ends_a_loop_that_would_not_end(
-    tmp_path: Path, program: Any, whole: dict[str, bytes], engine: str, phase: str, number: int, status: int, line: str
+    starter: Starter, program: Any, whole: dict[str, bytes], engine: str, phase: str, number: int, status: int, line: str
 ) -> None:
-    place(tmp_path)
-    process = started(tmp_path, number, "", "--engine", engine, "program.ss", f"--endless={1 + list(ENDLESS).index(phase)}")
-    assert process.stdout is not None and process.stdout.readline() == f"{phase}\n"
-    process.send_signal(number)
-    check_end(process, status, line)
-    check_left(tmp_path, *ENDLESS[phase])
-    check_going_on(program, tmp_path, whole)
+    child = starter.start(number, "", "--engine", engine, "program.ss", f"--endless={1 + list(ENDLESS).index(phase)}")
+    said = child.stdout.readline()
+    child.send_signal(number)
+    check_end(child.end(), status, line)
+    assert said == f"{phase}\n"
+    check_left(starter.folder, *ENDLESS[phase])
+    check_going_on(program, starter.folder, whole)
 
 
 @pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
-def test_a_signal_does_not_wait_for_a_compile(tmp_path: Path, number: int, status: int, line: str) -> None:
+def test_a_signal_does_not_wait_for_a_compile(starter: Starter, number: int, status: int, line: str) -> None:
     """LLVM's thread never comes back here."""
-    place(tmp_path)
-    check_end(started(tmp_path, number, "compiling_natively", "program.ss"), status, line)
-    check_left(tmp_path, 0, 0)
+    check_end(starter.start(number, "compiling_natively", "program.ss").end(), status, line)
+    check_left(starter.folder, 0, 0)
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+def test_a_signal_that_python_drops_ends_the_run_all_the_same(
+    starter: Starter, program: Any, whole: dict[str, bytes], engine: str, number: int, status: int, line: str
+) -> None:
+    check_end(starter.start(number, "dropping", "--engine", engine, "program.ss", "--endless=3").end(), status, line)
+    check_left(starter.folder, 2, 0)
+    check_going_on(program, starter.folder, whole)
 
 
 @pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
 def test_a_signal_while_a_checkpoint_is_loaded(
-    tmp_path: Path, program: Any, whole: dict[str, bytes], number: int, status: int, line: str
+    starter: Starter, program: Any, whole: dict[str, bytes], number: int, status: int, line: str
 ) -> None:
-    place(tmp_path)
-    with inside(tmp_path):
+    with inside(starter.folder):
         program.main()
-    check_end(started(tmp_path, number, "loading", "--engine", "numpy", "program.ss", "--carry-on"), status, line)
-    assert left(tmp_path) == whole
+    check_end(starter.start(number, "loading", "--engine", "numpy", "program.ss", "--carry-on").end(), status, line)
+    assert left(starter.folder) == whole
 
 
 @pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
-def test_a_signal_while_a_failure_is_cleaned_up(tmp_path: Path, number: int, status: int, line: str) -> None:
-    (tmp_path / "program.ss").write_text("fn main(n: int = 0):\n    print(1 // n)\n")
-    check_end(started(tmp_path, number, "failing", "--engine", "numpy", "program.ss"), status, line)
+def test_a_signal_while_a_failure_is_cleaned_up(starter: Starter, number: int, status: int, line: str) -> None:
+    (starter.folder / "program.ss").write_text("fn main(n: int = 0):\n    print(1 // n)\n")
+    check_end(starter.start(number, "failing", "--engine", "numpy", "program.ss").end(), status, line)
+
+
+@pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
+def test_a_signal_while_the_command_line_is_loaded(tmp_path: Path, number: int, status: int, line: str) -> None:
+    command = [sys.executable, signal_programs.__file__, str(number), "importing", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False)
+    check_end((done.returncode, done.stderr), status, line)
 
 
 @pytest.mark.parametrize(("number", "status", "line"), SIGNALS)
 @pytest.mark.parametrize("phase", ["twice", "twice_in_a_save"])
 def test_a_second_signal_ends_the_process_at_once(
-    tmp_path: Path, program: Any, whole: dict[str, bytes], phase: str, number: int, status: int, line: str
+    starter: Starter, program: Any, whole: dict[str, bytes], phase: str, number: int, status: int, line: str
 ) -> None:
-    place(tmp_path)
-    process = started(tmp_path, number, phase, "--engine", "numpy", "program.ss")
-    _, err = process.communicate()
-    assert process.returncode == status and line not in err and "Traceback" not in err
-    check_left(tmp_path, 4, 2)
-    check_going_on(program, tmp_path, whole)
+    found, err = starter.start(number, phase, "--engine", "numpy", "program.ss").end()
+    assert found == status and line not in err and "Traceback" not in err
+    check_left(starter.folder, 4, 2)
+    check_going_on(program, starter.folder, whole)
 
 
 # ---- from Python
@@ -267,79 +294,3 @@ def test_work_in_a_thread_gives_what_it_gives(monkeypatch: pytest.MonkeyPatch) -
     goes_on.set()
     for thread in set(threading.enumerate()) - before:
         thread.join()
-
-
-# ---- what a failing run leaves in its log
-
-FAILS = """
-data Line:
-    step: int
-    value: float
-
-fn main(stop: int, sink_kind: int = 0, carry_on: bool = false):
-    sink = SINK
-    mut step = 0
-    if carry_on:
-        step = load("run.pt", step=int, sink=sink)
-    while step < 4:
-        step = step + 1
-        write(sink, Line(step=step, value=1.0))
-        if step == 2:
-            save("run.pt", step=step, sink=sink)
-        k = 1 // (stop - step)
-"""
-
-
-def fails(folder: Path, sink: str, engine: str, *words: str) -> int:
-    from shapescript.cli import main
-
-    (folder / "fails.ss").write_text(FAILS.replace("SINK", sink))
-    with inside(folder):
-        return main(["run", "--engine", engine, "fails.ss", *words])
-
-
-@pytest.mark.parametrize("engine", ["native", "numpy"])
-def test_a_failing_run_leaves_its_error_in_the_log_and_goes_on_without_it(tmp_path: Path, engine: str) -> None:
-    assert fails(tmp_path, 'jsonl("run.jsonl")', engine, "--stop", "3") == 1
-    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines[:3]] == [1, 2, 3]
-    assert lines[3:] == [{"note": "error", "text": "R1106: 1 // 0 divides by zero"}]
-    assert fails(tmp_path, 'jsonl("run.jsonl")', engine, "--stop", "-1", "--carry-on") == 0
-    assert [json.loads(line)["step"] for line in (tmp_path / "run.jsonl").read_text().splitlines()] == [1, 2, 3, 4]
-    kept = [json.loads(line) for line in (tmp_path / "run.jsonl.tail.1").read_text().splitlines()]
-    assert kept[0]["step"] == 3 and kept[1]["note"] == "error"
-
-
-def test_a_log_that_cannot_hold_a_remark_is_left_as_it_is(tmp_path: Path) -> None:
-    assert fails(tmp_path, 'csv("run.csv")', "numpy", "--stop", "2") == 1
-    assert len((tmp_path / "run.csv").read_text().splitlines()) == 3
-    assert fails(tmp_path, 'tee(csv("run.csv"), jsonl("run.jsonl"))', "numpy", "--stop", "2") == 1
-    assert (tmp_path / "run.jsonl").read_text().count('"note": "error"') == 1
-
-
-def test_a_log_that_nothing_was_written_to_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that can't even load its checkpoint moves no old log aside."""
-    (tmp_path / "run.jsonl").write_text('{"step": 1}\n')
-    assert fails(tmp_path, 'jsonl("run.jsonl")', "numpy", "--stop", "2", "--carry-on") == 1
-    assert "R1301" in capsys.readouterr().err
-    assert (tmp_path / "run.jsonl").read_text() == '{"step": 1}\n' and not (tmp_path / "run.jsonl.1").exists()
-
-
-@pytest.mark.parametrize("engine", ["native", "numpy"])
-def test_from_python_the_call_that_fails_notes_it_once(tmp_path: Path, engine: Any) -> None:
-    (tmp_path / "fails.ss").write_text(
-        FAILS.replace("SINK", "memory()")
-        + "\nfn log(sink: LogSink, n: int):\n    write(sink, Line(step=1 // n, value=0.0))\n    write(sink, Line(step=1 // (n - 1), value=0.0))\n"
-    )
-    program = shapescript.load(tmp_path / "fails.ss", engine=engine)
-    sink = shapescript.MemorySink()
-    for n, error in ((0, "R1106"), (1, "R1106"), (2, None)):
-        caught: Callable[..., Any] = pytest.raises
-        if error:
-            with caught(shapescript.ShapeScriptError) as raised:
-                program.log(sink, n)
-            assert raised.value.code == error
-        else:
-            program.log(sink, n)
-    assert [len(record) for record in sink.records] == [2] * 4
-    assert ["note" in dir(record) for record in sink.records] == [False, True, False, False]

@@ -158,6 +158,13 @@ def test_a_file_in_the_folders_place_is_named(tmp_path: Path) -> None:
             tensorboard(folder).write("Row", {"x": 1.0})
 
 
+def test_a_folder_that_none_can_be_called_is_an_error_of_the_log(tmp_path: Path) -> None:
+    for change in (lambda sink: sink.write("Row", {"x": 1.0}), lambda sink: sink.check_write("Row", {"x": 1.0})):
+        with pytest.raises(LogError, match="R1401"):
+            change(tensorboard(tmp_path / "a\0b"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_the_package_the_command_is_said_that_installs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
     with pytest.raises(PackageMissing, match=r"R1502: .*TensorBoard.*pip install 'shapescript\[tensorboard\]'"):

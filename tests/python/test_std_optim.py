@@ -120,6 +120,71 @@ def test_both_engines_agree(tmp_path: Path, element: str) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("element", ["", "f64", "bf16"])
+@pytest.mark.parametrize(("bad", "norm"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "inf")])
+def test_a_gradient_that_is_not_finite_stops_lion_before_anything_changes(
+    tmp_path: Path, engine: Any, element: str, bad: float, norm: str
+) -> None:
+    loaded = program(tmp_path, engine, element)
+    m, g = loaded.Net(seed=1), loaded.Net(seed=2)
+    opt = loaded.lion(m)
+    loaded.step(m, opt, g, 0.1)
+    before = m.buffer.tobytes(), opt.buffer.tobytes()
+    slow = np.array(g.slow)
+    slow[-1] = bad
+    g.slow = slow
+    with pytest.raises(shapescript.ShapeScriptError, match=f"R1105: the gradient of slow is not finite .the norm is {norm}.") as raised:
+        loaded.step(m, opt, g, 0.1)
+    assert raised.value.span.text == "check_finite(g)"
+    assert (m.buffer.tobytes(), opt.buffer.tobytes()) == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_not_trained_is_not_checked(tmp_path: Path, engine: Any) -> None:
+    """Steps of a program's own; with a gradient that is checked twice, and one that was clipped."""
+    path = tmp_path / "own.ss"
+    path.write_text(
+        """
+model Net:
+    w: [37] = ones
+    still: [2] = ones
+    buffer mean: [2] = ones
+    group "still": frozen=true
+
+model Nothing:
+    buffer seen: int[] = zeros
+
+fn step(mut m: Net, g: Net):
+    check_finite(g)
+    check_finite(g)
+    m = m - 0.5 * rates(m) * g
+
+fn clipped(mut m: Net, g: Net) -> float:
+    mut small = g
+    norm = clip_norm(mut small, 1.0)
+    check_finite(small)
+    m = m - small
+    return norm
+
+fn nothing(m: Nothing):
+    check_finite(m)
+"""
+    )
+    loaded = shapescript.load(path, engine=engine)
+    m, g = loaded.Net(seed=1), loaded.Net(seed=1)
+    g.mean = np.array([np.nan, np.inf], np.float32)
+    loaded.step(m, g)
+    assert m.w.tolist() == [0.5] * 37 and m.still.tolist() == [1, 1]
+    loaded.nothing(loaded.Nothing(seed=1))
+    g.w = np.where(np.arange(37) == 36, np.nan, 1).astype(np.float32)
+    before = m.buffer.tobytes()
+    for function in (loaded.step, loaded.clipped):
+        with pytest.raises(shapescript.ShapeScriptError, match="R1105: the gradient of w is not finite"):
+            function(m, g)
+        assert m.buffer.tobytes() == before
+
+
 def test_lion_is_saved_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     loaded = program(tmp_path)
