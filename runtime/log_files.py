@@ -43,8 +43,8 @@ def misfit(log: Path, goal: Position, reached: Position, size: int) -> Checkpoin
     """A file of `size` bytes that reaches another position than the saved one."""
     message = (
         f"{log}: the log doesn't begin with what it held when the checkpoint was saved: "
-        f"expected {goal.records} records in {goal.size} bytes, found {reached.records} in a file of {size} bytes"
-        + (", with another content" if reached.records == goal.records else "")
+        f"expected {goal.records} {'record' if goal.records == 1 else 'records'} in {goal.size} bytes, "
+        f"found {reached.records} in a file of {size} bytes" + (", with another content" if reached.records == goal.records else "")
     )
     return CheckpointError("R1303", message, kind="value", name="sink", expected=goal.as_dict(), found=reached.as_dict())
 

@@ -62,12 +62,22 @@ def _check_names(where: str, wanted: Mapping[str, Leaf], found: Mapping[str, obj
         parts.append(f"unexpected {_listed(unexpected)}{did_you_mean(str(unexpected[0]), missing or wanted)}")
     raise CheckpointError(
         "R1303",
-        f"{where}: {'; '.join(parts)}",
+        f"{where}: {'; '.join(parts)}{_prefix_hint(wanted, found)}",
         kind="missing" if missing else "unexpected",
         name=str((missing or unexpected)[0]),
         expected=tuple(missing),
         found=tuple(unexpected),
     )
+
+
+def _prefix_hint(wanted: Iterable[str], found: Iterable[str]) -> str:
+    """Where all names differ by one prefix, as those of PyTorch's parallel and compiled modules do: how to say so."""
+    here, there = set(map(str, wanted)), set(map(str, found))
+    for short, long, shown in ((here, there, '{{"{}": ""}}'), (there, here, '{{"": "{}"}}')):
+        prefix = min(long, default="").partition(".")[0]
+        if short and long == {f"{prefix}.{name}" for name in short}:
+            return f"; each name differs by {prefix!r} in front: rename={shown.format(prefix)} takes that into account"
+    return ""
 
 
 def _listed(names: list[str]) -> str:

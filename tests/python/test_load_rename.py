@@ -196,3 +196,29 @@ def test_many_names_and_a_long_one_are_renamed_at_once() -> None:
     keys = {f"a{number}.w": number for number in range(200)} | {".".join("x" * 501): -1}
     assert renaming.keys("m", keys) == {f"b{number}.w": number for number in range(200)} | {"y.x": -1}
     renaming.check_used("m")
+
+
+@pytest.mark.parametrize(
+    ("named", "rename"),
+    [("module.{}", '{"module": ""}'), ("_orig_mod.{}", '{"_orig_mod": ""}'), ("{}", None), ("a.b.{}", None), ("x.{}y", None)],
+)
+def test_names_that_differ_by_a_prefix_are_told_how_to_load(tmp_path: Path, named: str, rename: str | None) -> None:
+    model = filled(mlp_layout())
+    torch.save({named.format(name): torch.from_numpy(array) for name, array in model.state_dict().items()}, tmp_path / "a.pt")
+    if named == "{}":
+        assert same_bytes(restore(tmp_path / "a.pt", {"m": ModelType(mlp_layout())})[0], model)
+        return
+    with pytest.raises(shapescript.CheckpointError) as refused:
+        restore(tmp_path / "a.pt", {"m": ModelType(mlp_layout())})
+    assert ("rename=" in str(refused.value)) == (rename is not None)
+    if rename is not None:
+        assert rename in str(refused.value)
+        assert same_bytes(restore(tmp_path / "a.pt", {"m": ModelType(mlp_layout())}, rename={named[:-3]: ""})[0], model)
+
+
+def test_a_prefix_that_the_file_lacks_is_told(tmp_path: Path) -> None:
+    shapescript.save_checkpoint(tmp_path / "a.pt", m=filled(BEFORE))
+    wanted = {"m": ModelType(Layout("M", [leaf(f"net.{old.name}", "D", 4) for old in BEFORE]))}
+    with pytest.raises(shapescript.CheckpointError, match=r'rename=\{"": "net"\}'):
+        restore(tmp_path / "a.pt", wanted)
+    assert restore(tmp_path / "a.pt", wanted, rename={"": "net"})[0].buffer.tobytes() == filled(BEFORE).buffer.tobytes()
