@@ -22,7 +22,7 @@ _OPTIMISER = "a training run beside torch.optim (test_train_mlp) and update by u
 # Entries that no comparison of values can name, and why.
 WITHOUT_COUNTERPART: dict[str, str] = {
     **dict.fromkeys(("mode_draw", "mode_eval", "mode_is_train", "mode_train", "string", "print"), _HANDLE),
-    **dict.fromkeys(("sink_open", "write", "flush", "save", "load"), _HANDLE),
+    **dict.fromkeys(("sink_open", "write", "flush", "save", "load", "latest"), _HANDLE),
     **dict.fromkeys(("load_data", "dataset_all", "dataset_part", "dataset_concat", "dataset_split", "dataset_filter"), _HANDLE),
     **dict.fromkeys(("order", "order_part", "order_size", "for_batches"), _HANDLE),
     **dict.fromkeys(("byte_vocabulary", "decode", "encode", "encode_one", "encoded_size", "load_text", "vocabulary"), _TEXT),

@@ -1,5 +1,5 @@
 # A dataset is filtered by what stands over its own rows.
-# expect: E0401 at 8:17
+# expect: E0401 at 8:19
 
 data R:
     label: int

@@ -1,5 +1,5 @@
 # A loop begins at one of the examples.
-# expect: E0503 at 8:37
+# expect: E0503 at 8:36
 
 data R:
     x: [3]

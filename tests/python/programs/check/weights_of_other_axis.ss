@@ -1,5 +1,5 @@
 # There is a weight for each example.
-# expect: E0401 at 8:44
+# expect: E0401 at 8:41
 
 data R:
     x: [3]
