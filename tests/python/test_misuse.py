@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from misuse import MISUSES, PROGRAM, USES
+from misuse import MISUSES
+from uses import PROGRAM, USES
 
 from shapescript.compiler.check.builtins import BUILTINS
 from shapescript.compiler.check.checker import check_source
