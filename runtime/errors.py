@@ -136,7 +136,7 @@ class CheckpointMissing(CheckpointError, FileNotFoundError):
 
 
 class CheckpointUnwritable(CheckpointError, OSError):
-    """A checkpoint that can't be written (R1304); what was at its path is still there."""
+    """A checkpoint that can't be written (R1304); what was at its path is still there, unless the message says otherwise."""
 
     def __init__(self, code: str, message: str, *, number: int | None = None, filename: str | None = None) -> None:
         super().__init__(code, message, kind="write")

@@ -60,11 +60,15 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+class UnsyncedError(OSError):
+    """A new file stands at its path, but a power cut may bring the old one back."""
+
+
 def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a new file beside `path`, make it durable, then rename it over `path`: whoever looks sees the old or the new one.
 
     New files that processes left in the folder when they were killed are removed first. Raises whatever writing raises; then the old
-    file is as it was and the new one is gone.
+    file is as it was and the new one is gone. Raises UnsyncedError where the new one is there, and isn't durable.
     """
     target = regular_file(path)
     remove_abandoned(target.parent)
@@ -79,7 +83,10 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
-    sync_folder(target.parent)
+    try:
+        sync_folder(target.parent)
+    except OSError as error:
+        raise UnsyncedError(*error.args) from error
 
 
 def is_unfinished(path: str | os.PathLike[str]) -> bool:

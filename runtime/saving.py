@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from shapescript.runtime.entries import encode
 from shapescript.runtime.errors import ArgumentError, CheckpointUnwritable, ShapeScriptError, cause_of
-from shapescript.runtime.files import replace_file
+from shapescript.runtime.files import UnsyncedError, replace_file
 from shapescript.runtime.formats import writer_of
 from shapescript.runtime.notices import tell
 from shapescript.runtime.sinks import LogSink
@@ -29,13 +29,15 @@ class PreparedSave:
     rotation: Rotation | None
 
     def finish(self) -> list[str]:
-        """Write the file, then remove what it makes superfluous; gives notices. Raises CheckpointUnwritable R1304, and then nothing has
-        been removed."""
+        """Write the file, then remove what it makes superfluous; gives notices. Raises CheckpointUnwritable R1304, also where the new file
+        isn't durable, and then nothing has been removed."""
         shown = self.path or "''"
         try:
             replace_file(Path(self.path), self.write)
         except OSError as error:
             message = f"{shown}: the checkpoint can't be written: {cause_of(error)}; a file that was there is unchanged"
+            if isinstance(error, UnsyncedError):
+                message = f"{shown}: the checkpoint is written, but a power cut may bring back what was there: {cause_of(error)}"
             raise CheckpointUnwritable("R1304", message, number=error.errno, filename=shown) from error
         return self.rotation.remove_older() if self.rotation else []
 

@@ -56,7 +56,7 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
     ("R1303", "a checkpoint that doesn't fit",
      "What was saved isn't what is asked for. Nothing was loaded."),
     ("R1304", "a file that can't be written",
-     "The file couldn't be written; what stood there before is unchanged."),
+     "The file couldn't be written, and what stood there before is unchanged; or, as the message says, it isn't durable yet."),
     # R14xx: logs
     ("R1401", "a log that can't be written",
      "The sink's file couldn't be opened or written."),

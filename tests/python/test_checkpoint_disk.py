@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from shapescript.runtime import files
 from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
 from shapescript.runtime.errors import CheckpointUnwritable
 
@@ -146,3 +149,20 @@ def test_a_checkpoint_on_another_disk_behind_a_link_is_replaced_there(disk: tupl
 def test_a_device_is_no_place_for_a_checkpoint() -> None:
     with pytest.raises(CheckpointUnwritable, match=r"R1304: /dev/full: the checkpoint can't be written: not a regular file"):
         save_checkpoint("/dev/full", epochs=1)
+
+
+def test_a_folder_that_cannot_be_made_durable_is_told_with_the_new_file_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2):
+        save_checkpoint(tmp_path / f"a.{step}.pt", step=step)
+
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(files, "sync_folder", refuse)
+    with pytest.raises(
+        CheckpointUnwritable, match=r"a\.3\.pt: the checkpoint is written, but a power cut .*: Input/output error"
+    ) as refused:
+        save_checkpoint(str(tmp_path / "a.{step}.pt"), keep=1, step=3)
+    assert (refused.value.code, refused.value.kind, refused.value.errno) == ("R1304", "write", errno.EIO)
+    assert load_checkpoint(tmp_path / "a.3.pt") == {"step": 3}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.1.pt", "a.2.pt", "a.3.pt"]
