@@ -63,10 +63,3 @@ class Gpt(nn.Module):
     def loss(self, ids: torch.Tensor) -> torch.Tensor:
         logits = self(ids[:, :-1])
         return functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
-
-
-def decayed_in_part(model: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Groups for an optimiser: the decay is on everything but the norms."""
-    norms = [parameter for name, parameter in model.named_parameters() if "_norm." in name]
-    others = [parameter for name, parameter in model.named_parameters() if "_norm." not in name]
-    return [{"params": others, "weight_decay": decay}, {"params": norms, "weight_decay": 0.0}]

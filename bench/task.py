@@ -1,53 +1,60 @@
-"""What every peer trains: the digits, a start, and the order of the examples, the same for all."""
+"""What every peer is given: the data, a start, and the examples of each step, the same for all, in a folder that processes share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT / "examples" / "digits_train.npz"
+from .rows import Row
 
-INPUTS, HIDDEN, CLASSES, BATCH = 64, 128, 10, 64
-BATCHES_PER_EPOCH = 22
-ROWS = BATCHES_PER_EPOCH * BATCH  # no smaller batch at an epoch's end
-RATE, BETAS, EPS, DECAY, CLIP = 3e-4, (0.9, 0.999), 1e-8, 0.01, 1.0
-SEED = 1
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM_NAME = "program.ss"
 
 Array = NDArray[Any]
-Start = dict[str, Array]
+Arrays = dict[str, Array]
 
 
 @dataclass(frozen=True)
 class Task:
-    """`start`: parameters by PyTorch's names; `order`: for each step the numbers of its examples."""
+    """`start`: parameters by PyTorch's names; `order`: the numbers of the examples, [rounds, steps, batch]; `program`: this project's."""
 
-    pixels: Array
-    label: Array
-    start: Start
+    row: Row
+    fields: Arrays
+    start: Arrays
     order: Array
+    program: Path
+
+    @property
+    def steps(self) -> int:
+        return int(self.order.shape[1])
 
 
-class Trainer(Protocol):
-    """A peer: goes on training, batches, clipping and update included, and reads the loss of each step."""
+class Work(Protocol):
+    """A peer at work: a round is as many steps, or calls, as the task says; it gives numbers that must be the same for all peers.
 
-    def train(self, steps: int) -> list[float]: ...
+    Of a training step that is the loss, read on the host; of calls, some numbers of the last one's result.
+    """
 
-
-def digits() -> tuple[Array, Array]:
-    with np.load(DATA) as file:
-        return file["pixels"][:ROWS], file["label"][:ROWS]
+    def round(self) -> list[float]: ...
 
 
-def save_task(path: Path, start: Start, order: Array) -> None:
-    np.savez(path, order=order, **start)
+def save_task(folder: Path, task: Task) -> None:
+    fields = {f"field.{name}": value for name, value in task.fields.items()}
+    start = {f"start.{name}": value for name, value in task.start.items()}
+    arrays: dict[str, Any] = {"row": json.dumps(asdict(task.row)), "order": task.order, **fields, **start}
+    np.savez(folder / "task.npz", **arrays)
 
 
-def load_task(path: Path) -> Task:
-    pixels, label = digits()
-    with np.load(path) as file:
-        return Task(pixels, label, {name: file[name] for name in file.files if name != "order"}, file["order"])
+def load_task(folder: Path) -> Task:
+    with np.load(folder / "task.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    fields, start = (
+        {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)} for prefix in ("field.", "start.")
+    )
+    row = json.loads(str(arrays["row"]))
+    return Task(Row(**{**row, "betas": tuple(row["betas"])}), fields, start, arrays["order"], folder / PROGRAM_NAME)

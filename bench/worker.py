@@ -1,52 +1,66 @@
-"""One peer in a process of its own: reads how many steps to do, a line each, and answers with the time and the losses."""
+"""One peer in a process of its own: `python -m bench.worker PEER FOLDER THREADS PLACE`.
+
+It says in JSON, a line each: that its packages are imported, what the first round gave, and for each line that it reads a round's time
+and numbers; at the end of its input what memory it used.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
 import time
 from pathlib import Path
+from typing import Any, TextIO
 
-from .task import BATCHES_PER_EPOCH, Task, Trainer, load_task
-
-
-def trainer(peer: str, task: Task) -> Trainer:
-    """Raises ImportError for a peer that isn't installed."""
-    match peer:
-        case "ShapeScript":
-            from .ours import ShapeScriptTrainer
-
-            return ShapeScriptTrainer(task)
-        case "NumPy":
-            from .numpy_by_hand import NumpyTrainer
-
-            return NumpyTrainer(task)
-        case "PyTorch":
-            from .torch_eager import TorchTrainer
-
-            return TorchTrainer(task)
-        case "JAX":
-            from .jax_jit import JaxTrainer
-
-            return JaxTrainer(task)
-    raise ValueError(f"no peer {peer!r}")
+from .memory import memory
+from .peers import Peer, peer_of
+from .pinning import pin
 
 
-def main(peer: str, path: str) -> None:
-    begun = time.perf_counter()
+def main(key: str, folder: str, threads: str, place: str) -> None:
+    pin(int(threads), int(place))
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a peer prints is none of the answers
+    peer = peer_of(key)
     try:
-        ours = trainer(peer, load_task(Path(path)))
+        for name in peer.imports:
+            importlib.import_module(name)
     except ImportError as error:
-        print(json.dumps({"missing": str(error)}), flush=True)
+        _say(out, missing=str(error))
         return
-    losses = ours.train(BATCHES_PER_EPOCH)
-    print(json.dumps({"first_epoch": time.perf_counter() - begun, "losses": losses}), flush=True)
-    for line in sys.stdin:
-        steps = int(line)
-        begun = time.perf_counter()
-        losses = ours.train(steps)
-        print(json.dumps({"seconds": time.perf_counter() - begun, "losses": losses}), flush=True)
+    idle = memory().held
+    try:
+        work, numbers = _begun(peer, Path(folder))
+    except Exception as error:
+        if not peer.may_fail:
+            raise
+        _say(out, failed=(str(error).strip().splitlines() or [type(error).__name__])[0])
+        return
+    pin(int(threads))
+    _say(out, numbers=numbers)
+    for _ in sys.stdin:
+        begun, used = time.perf_counter(), time.process_time()
+        numbers = work.round()
+        seconds = time.perf_counter() - begun
+        _say(out, seconds=seconds, cores=(time.process_time() - used) / seconds, numbers=numbers)
+    _say(out, idle=idle, peak=memory().peak)
+
+
+def _begun(peer: Peer, folder: Path) -> tuple[Any, list[float]]:
+    """The work, with its first round done."""
+    from .task import load_task
+
+    module, function = peer.work.split(":")
+    work = getattr(importlib.import_module(module), function)(load_task(folder))
+    return work, work.round()
+
+
+def _say(out: TextIO, **found: Any) -> None:
+    out.write(json.dumps(found) + "\n")
+    out.flush()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

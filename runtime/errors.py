@@ -6,7 +6,6 @@ Python users catch what they'd expect: a missing file is a `FileNotFoundError`, 
 
 from __future__ import annotations
 
-import difflib
 import errno
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -145,6 +144,8 @@ class CheckpointUnwritable(CheckpointError, OSError):
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like this one, if one is."""
+    import difflib  # for a mistake alone
+
     near = difflib.get_close_matches(name, list(known), n=1)
     return near[0] if near else None
 

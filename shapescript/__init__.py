@@ -12,12 +12,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from shapescript import beginning as beginning
 from shapescript.importer import install
 
 if TYPE_CHECKING:
     from shapescript import std
     from shapescript.checking import check
     from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError
+    from shapescript.profiling import Profile, profile
     from shapescript.program import Program, load
     from shapescript.runtime.bfloat16 import bfloat16
     from shapescript.runtime.checkpoint import load_checkpoint, save_checkpoint
@@ -48,12 +50,14 @@ if TYPE_CHECKING:
     from shapescript.runtime.tee_sink import TeeSink, tee
     from shapescript.runtime.tensorboard_sink import TensorBoardSink, tensorboard
     from shapescript.runtime.vocabulary import ByteVocabulary, Vocabulary
+    from shapescript.thread_setting import threads
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "checking": ("check",),
     "compiler.diagnostics.model": ("CompileError", "Diagnostic", "InternalError"),
+    "profiling": ("Profile", "profile"),
     "program": ("Program", "load"),
     "runtime.bfloat16": ("bfloat16",),
     "runtime.checkpoint": ("load_checkpoint", "save_checkpoint"),
@@ -84,6 +88,7 @@ _PLACES = {
     "runtime.tee_sink": ("TeeSink", "tee"),
     "runtime.tensorboard_sink": ("TensorBoardSink", "tensorboard"),
     "runtime.vocabulary": ("ByteVocabulary", "Vocabulary"),
+    "thread_setting": ("threads",),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 
@@ -115,6 +120,7 @@ __all__ = [
     "Model",
     "OutOfMemoryError",
     "PackageMissing",
+    "Profile",
     "Program",
     "Sgd",
     "ShapeScriptError",
@@ -131,11 +137,13 @@ __all__ = [
     "latest_checkpoint",
     "load",
     "load_checkpoint",
+    "profile",
     "read_log",
     "save_checkpoint",
     "std",
     "tee",
     "tensorboard",
+    "threads",
 ]
 
 install()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
+from shapescript import measuring
 from shapescript.axes import Sizes
 from shapescript.binding import Bound, Overload
 from shapescript.compiler.check import types as check
@@ -25,17 +26,18 @@ _OTHER_KIND = ("R1004", "R1005")  # codes that say that a call means another ove
 
 
 class Instances:
-    """What has been compiled of a module: one instance for each function and choice of dims. Safe to share between threads."""
+    """What has been compiled of a module: one instance for each function and choice of dims, and one more where it was measured. Safe to
+    share between threads."""
 
     def __init__(self, module: Module, engine: EngineName, generics: Generics) -> None:
         self.module, self.engine, self.generics = module, engine, generics
-        self._made: dict[tuple[str, tuple[int, ...]], Run] = {}
+        self._made: dict[tuple[str, tuple[int, ...], bool], Run] = {}
         self._lock = threading.Lock()
 
     def instance(self, overload: Overload, sizes: Sizes) -> Run:
         """Compiles at the first call. Raises CompileError and InternalError."""
-        dims = overload.signature.dims
-        key = (overload.signature.key, tuple([sizes.values[symbol] for symbol in dims]) if dims else ())
+        dims, measured = overload.signature.dims, self.engine == "native" and measuring.current() is not None
+        key = (overload.signature.key, tuple([sizes.values[symbol] for symbol in dims]) if dims else (), measured)
         run = self._made.get(key)
         if run is None:
             with self._lock:
@@ -43,7 +45,9 @@ class Instances:
                 if run is None:
                     self.generics.complete(overload.signature.key)
                     values = sizes.as_dims()
-                    run = compiled(self.engine, self.module, overload.signature.key, {symbol: values[symbol] for symbol in dims})
+                    known = {symbol: values[symbol] for symbol in dims}
+                    with measuring.part("compiling"):
+                        run = compiled(self.engine, self.module, overload.signature.key, known, measured)
                     self._made[key] = run
         return run
 

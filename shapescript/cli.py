@@ -1,4 +1,4 @@
-"""The command line: run, check, build, inspect, std. Help and checking load neither NumPy nor llvmlite."""
+"""The command line: run, check, build, cache, inspect, std. Help and checking load neither NumPy nor llvmlite."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn
 
+from shapescript import measuring
+from shapescript.cache_command import add_cache
 from shapescript.compiler.check.program import Program, Signature
+from shapescript.compiler.codegen.thread_count import MOST_THREADS, asked_for, checked
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.failures import BAD_USAGE, FAILED, OK, forgiving_streams, say, show, status_of
 from shapescript.inspect_command import add_inspect
+from shapescript.profile_options import add_profile_options, profiled
 from shapescript.signals import Signals
 from shapescript.std_command import add_std
 
@@ -61,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run a program: its function `main`", allow_abbrev=False)
     run.add_argument("--engine", choices=("native", "numpy"), default="native", help="numpy: the reference evaluator, the same bits slowly")
+    run.add_argument("--threads", type=_threads, metavar="N", help="the most threads to use (default: the cores that there are)")
+    add_profile_options(run)
     _add_dims(run)
     run.add_argument("file", metavar="FILE", help="`run FILE --help` lists the arguments of its main")
     run.add_argument("words", metavar="--name value", nargs=argparse.REMAINDER, help="arguments of main")
@@ -78,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("file", metavar="FILE")
     build.set_defaults(action=_build)
 
+    add_cache(commands)
     add_inspect(commands)
     add_std(commands)
     return parser
@@ -103,6 +111,14 @@ def _dim(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
+def _threads(text: str) -> AbstractContextManager[None]:
+    """What has calls within use so many."""
+    try:
+        return asked_for(checked(int(text), "threads"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST_THREADS}, got {text!r}") from None
+
+
 # ---- commands
 
 
@@ -115,18 +131,27 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from shapescript.main_arguments import UsageError, help_text, parse_arguments, wants_help
+    from shapescript.main_arguments import UsageError
 
-    checked = _checked(options)
+    try:
+        with profiled(options), options.threads or contextlib.nullcontext():
+            return _run_main(options)
+    except UsageError as error:
+        say(f"shapescript run {options.file}: error: {error}")
+        return BAD_USAGE
+
+
+def _run_main(options: argparse.Namespace) -> int:
+    """Raises UsageError."""
+    from shapescript.main_arguments import help_text, parse_arguments, wants_help
+
+    with measuring.part("checking"):
+        checked = _checked(options)
     signature = _entry(checked, "main")
     if wants_help(options.words):
         print(help_text(signature, options.file))
         return OK
-    try:
-        arguments = parse_arguments(signature, options.words)
-    except UsageError as error:
-        say(f"shapescript run {options.file}: error: {error}")
-        return BAD_USAGE
+    arguments = parse_arguments(signature, options.words)
 
     from shapescript.program import Program as Loaded
     from shapescript.progress import Progress

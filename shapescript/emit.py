@@ -11,6 +11,7 @@ from typing import Any
 from shapescript.checking import stage
 from shapescript.compiler.check.program import Program
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, Source, Span
+from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.syntax.tree_parts import Identifier, QualifiedName
 
 
@@ -29,7 +30,17 @@ def emitted(name: str, file: Path, checked: Program | None, key: str) -> str:
     from shapescript.compiler.passes.pipeline import compile_entry
 
     with stage("passes", function.span):
-        return print_function(compile_entry(checked.module, key, {}, stop_after=name))
+        compiled = compile_entry(checked.module, key, {}, stop_after=name)
+        counts = _memory_lines(compiled) if name in ("fused", "final") else ()
+        return print_function(compiled) + "".join(f"{line}\n" for line in counts)
+
+
+def _memory_lines(function: Function) -> Iterator[str]:
+    """How many passes over memory each block makes."""
+    from shapescript.compiler.passes.memory_passes import block_traffic
+
+    for path, traffic in block_traffic(function):
+        yield f"# {path or 'outside'}: {traffic.passes} passes over memory by {traffic.operations} operations, {traffic.bytes} bytes"
 
 
 def _native(name: str, checked: Program, key: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from shapescript import measuring
 from shapescript.checking import stage
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ops.protocol import Host
+from shapescript.thread_setting import check_default
 
 EngineName = Literal["native", "numpy"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -16,23 +18,31 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 Run = Callable[[Sequence[Any], Host], Sequence[Any]]  # the entry's arguments to its results; `mut` arguments are changed in place
 
 
-def compiled(engine: EngineName, module: Module, key: str, sizes: Mapping[Symbol, Size]) -> Run:
-    """The function `key` with these dims, ready to run.
+def compiled(engine: EngineName, module: Module, key: str, sizes: Mapping[Symbol, Size], profile: bool = False) -> Run:
+    """The function `key` with these dims, ready to run. With `profile`, native code measures itself for the profile that is taken then.
 
-    Raises CompileError where the dims give no program, or where this machine can't run native code; InternalError.
+    Raises CompileError where the dims give no program, or where this machine can't run native code; ArgumentError where the environment
+    asks for a number of threads that can't be; InternalError.
     """
-    from shapescript.compiler.passes.pipeline import compile_entry  # only here are passes needed: checking does without
+    if engine == "numpy":
+        return _evaluator(module, key, sizes)
+    from shapescript.native_functions import PROFILE, native_function  # llvmlite is loaded here, not before
 
-    span = module.functions[key].span
+    check_default()
+    native = native_function(module, key, sizes, (PROFILE,) if profile else ())
+    return (lambda arguments, host: native.run(arguments, host, measuring.current())) if profile else native.run
+
+
+def _evaluator(module: Module, key: str, sizes: Mapping[Symbol, Size]) -> Run:
+    from shapescript.compile_log import CompileLog
+    from shapescript.compiler.passes.pipeline import compile_entry  # checking does without
+    from shapescript.compiler.reference.engine import Evaluator
+
+    log, span = CompileLog(module.functions[key], sizes), module.functions[key].span
     with stage("passes", span):
         function = compile_entry(module, key, sizes)
-    if engine == "numpy":
-        from shapescript.compiler.reference.engine import Evaluator
-
-        with stage("reference", span):
-            return Evaluator(function).run
-    from shapescript.compiler.codegen.program import compile_function  # llvmlite is loaded here, not before
-    from shapescript.compiler.codegen.target import host
-
-    with stage("codegen", span):
-        return compile_function(function, host()).run
+    log.done("passes")
+    with stage("reference", span):
+        run = Evaluator(function).run
+    log.compiled("the reference evaluator keeps nothing")
+    return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -50,6 +49,8 @@ def show(diagnostics: Iterable[Diagnostic]) -> None:
 def status_of(error: BaseException, doing: str) -> int:
     """Tell what went wrong; gives the exit status. `doing` is the stage that a mistake of the compiler's is put down to."""
     if os.environ.get(DEBUG_VARIABLE):
+        import traceback
+
         traceback.print_exception(error)
     match error:
         case Terminated():

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+
     from shapescript.program import Program
+else:  # Python asks for their methods, not for their names, and importlib.abc takes 10 ms to load
+    Loader = MetaPathFinder = object
 
 SUFFIX = ".ss"
 

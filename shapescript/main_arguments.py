@@ -56,7 +56,8 @@ def wants_help(words: Sequence[str]) -> bool:
 
 def help_text(signature: Signature, file: str) -> str:
     """What `run FILE --help` prints."""
-    lines = [f"usage: shapescript run [--engine native|numpy] [--dim NAME=N] {file} [--name value …]", ""]
+    options = "[--engine native|numpy] [--threads N] [--profile] [--trace JSON] [--dim NAME=N]"
+    lines = [f"usage: shapescript run {options} {file} [--name value …]", ""]
     if not signature.parameters:
         return "\n".join([*lines, "main takes no arguments."])
     lines.append("arguments of main:")
@@ -76,7 +77,7 @@ def _named(option: str, parameters: dict[str, SignatureParameter]) -> tuple[Sign
     negated = parameters.get(name.removeprefix("no_"))
     if name.startswith("no_") and negated and str(negated.type) == "bool":
         return negated, False
-    if name in ("engine", "dim"):
+    if name in ("engine", "threads", "dim", "profile", "trace"):
         raise UsageError(f"--{option} is an option of `run` and stands before the file; main has no parameter {name}")
     raise UsageError(f"main has no parameter {name!r}{did_you_mean(name, parameters)}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.check.report import Report, Reported, did_you_mean, nearest
 from shapescript.compiler.check.scope import BrokenEntity, ConstEntity, DimEntity, ModuleEntity, ModuleScope
@@ -11,6 +11,7 @@ from shapescript.compiler.check.types import Axis, Type, group, single
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import sizes
 from shapescript.compiler.ir.sizes import LARGEST, InexactDivision, Size, fresh, of
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 

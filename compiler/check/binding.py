@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import accepts, agree, shown
@@ -15,6 +15,7 @@ from shapescript.compiler.check.wording import order_hint, size_note
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.sizes import Size, Symbol, of, product
 from shapescript.compiler.ir.types import ModelType
+from shapescript.compiler.records.dataclass import dataclass
 
 
 def fits(parameter: Type, argument: Type) -> bool:

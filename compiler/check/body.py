@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import AxisContext, accepts
@@ -29,6 +29,7 @@ from shapescript.compiler.ir.sizes import Size, Symbol, of
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ir.types import Type as IRType
 from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 Constant = int | float | bool | str

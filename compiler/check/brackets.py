@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.check.report import Report, did_you_mean
 from shapescript.compiler.check.written_sizes import as_axis
 from shapescript.compiler.diagnostics.model import Label, Span
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 

@@ -6,7 +6,7 @@ The mean of all rows' cross entropy is an operation of its own; everything else 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import agree, shown
@@ -19,6 +19,7 @@ from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import ONE, Size, product
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 REDUCTIONS = ("mean", "sum", "none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.scope import ModelEntity, RecordEntity
@@ -13,6 +13,7 @@ from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.types import Type as IRType
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 SAVED = types.Model | types.Optimiser | types.Scalar | types.Tensor | types.Handle | types.Dataset

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.check.axes import agree, combine
 from shapescript.compiler.check.site import Handler, Site
@@ -15,6 +14,7 @@ from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import Builder, result_type
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 Found = Mapping[str, tree.Argument]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.opening import Opened, open_operand
@@ -14,6 +13,7 @@ from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ops.build import Builder, result_type
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 

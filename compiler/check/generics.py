@@ -7,7 +7,7 @@ types then gives an instance, which is checked like any function: its IR knows n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.program import Signature, SignatureParameter, TypeParameter
@@ -16,6 +16,7 @@ from shapescript.compiler.check.scope import FunctionInfo, ModuleScope
 from shapescript.compiler.check.types import Type, TypeMap, instantiate
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.types import ModelType
+from shapescript.compiler.records.dataclass import dataclass
 
 Key = tuple[str, tuple[TypeParameter, ...], tuple[str, ...]]
 

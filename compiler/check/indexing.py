@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import places_called
@@ -20,6 +20,7 @@ from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, fresh, of
 from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 LONGEST_NAME = 40

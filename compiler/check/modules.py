@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from shapescript.compiler.check.report import Report, did_you_mean
 from shapescript.compiler.check.scope import BrokenEntity, Entity, ModuleEntity, ModuleScope
 from shapescript.compiler.diagnostics.model import Diagnostic, Label, Source, Span
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 from shapescript.compiler.syntax.parse import parse
 
@@ -42,6 +42,7 @@ class Modules:
         self.in_order: list[ModuleScope] = []
         self.names: list[tuple[ModuleScope, ModuleScope, tree.Identifier]] = []  # `from a import b`, bound when a's declarations are read
         self._open: list[_Reading] = []
+        self._standard = standard_library()
 
     def read(self, path: Path) -> ModuleScope | None:
         """The module at a path, with what it imports; None where its text is unreadable or doesn't parse."""
@@ -79,7 +80,7 @@ class Modules:
         self.by_path[path] = None
         if module is None:
             return
-        scope = self.by_path[path] = ModuleScope(str(path), source, module)
+        scope = self.by_path[path] = ModuleScope(str(path), source, module, is_standard=path.parent == self._standard)
         imports = (found for found in module.declarations if isinstance(found, tree.ImportModule | tree.ImportNames))
         self._open.append(_Reading(scope, path, imports, span))
 

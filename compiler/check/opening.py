@@ -7,7 +7,6 @@ operand has elsewhere is E0408.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from shapescript.compiler.check.axes import agree, is_dim_name, shown
 from shapescript.compiler.check.body import Body
@@ -17,6 +16,7 @@ from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir import sizes
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import InexactDivision, Size, divide, product
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 DIAGONAL = "give one of the two another name; `einsum(x: i i -> i)` takes the places where both are the same"

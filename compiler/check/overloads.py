@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shapescript.compiler.check.binding import describe, fits
 from shapescript.compiler.check.body import Body
 from shapescript.compiler.check.generics import takes, wrong_kind
@@ -13,6 +11,7 @@ from shapescript.compiler.check.scope import FunctionInfo
 from shapescript.compiler.check.typed import Place, Typed
 from shapescript.compiler.check.wording import mend, mismatch, wanted_and_found
 from shapescript.compiler.diagnostics.model import Label
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 Declared = tuple[str, int]

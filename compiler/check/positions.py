@@ -6,7 +6,7 @@ Those symbols never leave this room: the IR has the numbers themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.axes import MOST_FACTORS, MOST_PRODUCTS
@@ -17,6 +17,7 @@ from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import Size, Symbol, fresh, number, of
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.table import entry
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}

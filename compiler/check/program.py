@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from shapescript.compiler.diagnostics.model import Diagnostic, Span
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.types import Element, ModelType
+from shapescript.compiler.records.dataclass import dataclass
 
 DefaultValue = int | float | bool | str
 

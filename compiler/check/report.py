@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import NoReturn
 
@@ -47,6 +46,8 @@ class Report:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant."""
+    import difflib  # for a mistake alone
+
     candidates = list(known)
     same = [candidate for candidate in candidates if candidate.lower() == name.lower()]
     close = same or difflib.get_close_matches(name, candidates, 1, 0.7)

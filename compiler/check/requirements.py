@@ -3,7 +3,7 @@ that fits in the caller's module. A generic caller passes on what it requires it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from shapescript.compiler.check import types
@@ -16,6 +16,7 @@ from shapescript.compiler.check.scope import FunctionEntity, FunctionInfo, Modul
 from shapescript.compiler.check.types import Type, TypeMap
 from shapescript.compiler.diagnostics.model import Label, Span
 from shapescript.compiler.ir.sizes import InexactDivision
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

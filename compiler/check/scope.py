@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from shapescript.compiler.check.program import DefaultValue, ModelDeclaration, Signature
 from shapescript.compiler.check.types import Axis, Record, Type
 from shapescript.compiler.diagnostics.model import Source, Span
 from shapescript.compiler.ir.sizes import Symbol
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 
@@ -81,7 +82,7 @@ Entity = DimEntity | ConstEntity | RecordEntity | ModelEntity | FunctionEntity |
 @dataclass(eq=False)
 class ModuleScope:
     """A module: `name` tells it apart from every other (its path); `entities` fills while declarations are read. `data_folder` is the
-    program's, where its data files are looked for first."""
+    program's, where its data files are looked for first. `is_standard`: it is one of the standard library's."""
 
     name: str
     source: Source
@@ -89,6 +90,7 @@ class ModuleScope:
     entities: dict[str, Entity] = field(default_factory=dict)
     imported: dict[str, Span] = field(default_factory=dict)
     data_folder: Path = Path()
+    is_standard: bool = False
 
     def exported(self, name: str) -> Entity | None:
         """What an importing module finds under the name: a module doesn't hand on what it imports."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NoReturn
 
 from shapescript.compiler.check import types
@@ -16,6 +16,7 @@ from shapescript.compiler.check.written_sizes import as_axis
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.numerics.ranges import RANGES
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 

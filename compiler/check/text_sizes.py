@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from shapescript.compiler.numerics.texts import characters_of, decoded, lines_of, places_of
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

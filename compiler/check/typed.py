@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from shapescript.compiler.check import types
 from shapescript.compiler.check.types import Axis, Type
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.records.dataclass import dataclass
 
 Constant = int | float | bool | str
 

@@ -7,11 +7,12 @@ what has the same name in different functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shapescript.compiler.ir import types as ir
 from shapescript.compiler.ir.sizes import Size, Symbol, product
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Their numbers are sizes, since they decide shapes: one for all axes that windows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from shapescript.compiler.check.axes import check_range
@@ -16,6 +16,7 @@ from shapescript.compiler.check.written_sizes import as_axis
 from shapescript.compiler.ir.nodes import Value
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, fresh, number, of
 from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax import tree
 
 TWO = number(2)

@@ -23,9 +23,17 @@ def _beats(b: Builder, kind: str, x: Value, y: Value) -> Value:
 
 
 def emit_arg_extreme_columns(
-    b: Builder, kind: str, element: ElementType, source: Value, result: Value, rows: emit.Size, columns: emit.Size
+    b: Builder,
+    kind: str,
+    element: ElementType,
+    source: Value,
+    result: Value,
+    rows: emit.Size,
+    columns: emit.Size,
+    low: emit.Size,
+    high: emit.Size,
 ) -> None:
-    """result[j] = the row of the extreme of column j; at least one row."""
+    """result[j] = the row of the extreme of column j, for columns low to high of so many; at least one row."""
 
     def vector(j: Value, mask: Value | None) -> None:
         def row(i: Value, best: Sequence[Value]) -> list[Value]:
@@ -37,7 +45,7 @@ def emit_arg_extreme_columns(
         _, index = emit.loop(b, 1, rows, 1, row, [first, splat(b, I64(0), LANES)])
         store(b, index, at(b, result, j, I64), mask)
 
-    each_vector(b, columns, vector)
+    each_vector(b, emit.minus(b, high, low), lambda i, mask: vector(emit.size(emit.plus(b, low, i)), mask))
 
 
 def emit_arg_extreme_run(b: Builder, kind: str, element: ElementType, source: Value, count: emit.Size) -> Value:

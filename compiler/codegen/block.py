@@ -13,7 +13,7 @@ from shapescript.compiler.codegen.sizes import doubtful_sizes
 from shapescript.compiler.codegen.storage import move_into
 from shapescript.compiler.ir.nodes import Block, Op, Value
 from shapescript.compiler.ir.sizes import LARGEST, Size
-from shapescript.compiler.ops.locations import Location
+from shapescript.compiler.ops.locations import Location, Slot
 
 UNHEARD_OF_BYTES = 1 << 62
 
@@ -37,7 +37,8 @@ def lower_block(low: Lowering, block: Block, fill: Callable[[], None] | None = N
     if fill:
         fill()
     for op in block.ops:
-        RULES[op.name](low, op)
+        with low.measured(op):
+            RULES[op.name](low, op)
         doubtful |= behind.pop(op, {})
         if doubtful:
             doubtful = _check(low, doubtful)
@@ -60,21 +61,30 @@ def _behind_checks(block: Block, doubtful: Mapping[Size, Op | None]) -> dict[Op 
     return found
 
 
-def _reserve(low: Lowering, slots: Sequence[tuple[int, Size]]) -> list[tuple[int, Size]]:
+def _reserve(low: Lowering, slots: Sequence[Slot]) -> list[Slot]:
     """Take the slots whose sizes are known by now, all at once; gives the others."""
     b = low.b
-    ready = [slot for slot in slots if low.sizes.is_bound(slot[1])]
-    sizes = [emit.round_up(b, _not_below_nothing(low, size), memory.ALIGNMENT) for _, size in ready]
-    total: emit.Size = 0
-    places: list[emit.Size] = []
-    for size in sizes:
-        places.append(total)
-        total = emit.plus(b, total, size)
+    ready = [slot for slot in slots if low.sizes.is_bound(slot.size)]
+    starts: dict[int, emit.Size] = {}
+    ends: dict[int, emit.Size] = {}
+    covered = {number for slot in ready for number in slot.above}
+    for slot in ready:
+        size = emit.round_up(b, _not_below_nothing(low, slot.size), memory.ALIGNMENT)
+        starts[slot.number] = _last(b, [ends[number] for number in slot.above if number in ends])
+        ends[slot.number] = emit.plus(b, starts[slot.number], size)
+    total = _last(b, [ends[slot.number] for slot in ready if slot.number not in covered])
     if ready:
-        start = low.take(_no_more_than_exists(low, [size for _, size in ready], total))
-        for (number, _), place in zip(ready, places, strict=True):
+        start = low.take(_no_more_than_exists(low, [slot.size for slot in ready], total))
+        for number, place in starts.items():
             low.slots[number] = emit.at(b, start, place, emit.I8)
-    return [slot for slot in slots if slot not in ready]
+    return [slot for slot in slots if slot.number not in starts]
+
+
+def _last(b: emit.Builder, ends: Sequence[emit.Size]) -> emit.Size:
+    found: emit.Size = 0
+    for end in ends:
+        found = end if isinstance(found, int) and found == 0 else emit.most(b, found, end)
+    return found
 
 
 def _not_below_nothing(low: Lowering, size: Size) -> emit.Size:

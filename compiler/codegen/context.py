@@ -1,6 +1,6 @@
 """The context of a call: one block of 64-bit words through which Python and native code speak to each other.
 
-words 0 to 12      see Word
+words 0 to 16      see Word
 then               one word for each parameter: a number's bits (a float's as f64), or an address
                    one for each symbol that the arguments bind
                    one for each result: as above; for a handle the number of its object
@@ -9,7 +9,6 @@ then               the exchange: what a callback is given, and what it answers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from shapescript.compiler.codegen import scalars
@@ -17,7 +16,9 @@ from shapescript.compiler.codegen.emit import F32, F64, I1, I16, I64, PTR, Build
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.numerics.bfloat16 import from_bfloat16, to_bfloat16
 from shapescript.compiler.numerics.scalar import Argument, Kind
+from shapescript.compiler.records.dataclass import dataclass
 
+ENTRY = "shapescript_entry"  # the exported function: it takes the address of a context
 WORD_BYTES = 8
 DETAILS = 4
 
@@ -37,9 +38,13 @@ class Word(IntEnum):
     CALLBACK = 10  # the address of the function that Python answers
     ANSWERED = 11  # 1 where the callback came to its end
     OBJECTS = 12  # how many objects of Python's the call has: arguments first, then what callbacks made
+    THREADS = 13  # how many threads the call may use
+    POOL = 14  # the address of the block of a pool with so many, 0 where it isn't started
+    GRAIN = 15  # picoseconds of work that are worth a thread
+    PROFILE = 16  # the address of the table of a function that is compiled to be measured
 
 
-HEADER_WORDS = 13
+HEADER_WORDS = 17
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ and panels of `plan.columns` columns [panel_low, panel_high), of `panel_count`. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 from shapescript.compiler.codegen import emit
@@ -34,30 +36,48 @@ from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, Rig
 from shapescript.compiler.codegen.contraction_tile import Kernel, Panel, Place
 from shapescript.compiler.codegen.emit import BLOCK, I64, PTR, Builder, Size, Value, at, element_bytes, loop
 from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.records.dataclass import dataclass
 
 __all__ = [
     "BatchAxis",
+    "BeforeRun",
     "Contraction",
+    "Cut",
     "Epilogue",
     "Place",
     "Plan",
     "Share",
+    "cut_of",
+    "cut_units",
     "emit_contraction",
     "emit_pack_right",
     "packed_bytes",
     "panel_count",
     "plan_contraction",
     "scratch_bytes",
+    "share_of",
 ]
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What becomes of each finished vector; see the module. Values captured are passed to the kernel as arguments."""
+    """What becomes of each finished vector; see the module. Values captured are passed to the kernel as arguments.
+
+    stores: it stores all vectors by itself, none to C.
+    """
 
     emit: Callable[[Builder, Sequence[Value], Value, Place], Value | None]
     captured: tuple[Value, ...] = ()
     inline: bool = True
+    stores: bool = False
+
+
+@dataclass(frozen=True)
+class BeforeRun:
+    """What is done before a run of the summed places is read, for its number. Values captured are passed to the kernel as arguments."""
+
+    emit: Callable[[Builder, Sequence[Value], Value], None]
+    captured: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -72,12 +92,48 @@ class Share:
 
 @dataclass(frozen=True)
 class BatchAxis:
-    """An outer loop of `size` products; each turn moves A, B and C on by their strides, in elements."""
+    """An outer loop over products number `low` to `size`; each turn moves A, B and C on by their strides, in elements.
+
+    `around(builder, i, inner)` emits a turn's product by `inner`, and what comes before or behind it.
+    """
 
     size: Size
     a_stride: Size
     b_stride: Size
     c_stride: Size
+    low: Size = 0
+    around: Callable[[Builder, Value, Callable[[], None]], None] | None = None
+
+
+class Cut(Enum):
+    """What units a product is shared out in: of its outermost loop, rows of its tiles, or panels."""
+
+    BATCH = "batch"
+    ROWS = "rows"
+    PANELS = "panels"
+
+
+def cut_of(plan: Plan, contraction: Contraction) -> Cut:
+    """Of a product without loops around it: what each share would pack anew isn't cut across, and what has more units is taken else."""
+    if plan.packs_right or plan.pack_left:
+        return Cut.ROWS if plan.pack_left else Cut.PANELS
+    m, n = (number if isinstance(number, int) else math.inf for number in (contraction.m, contraction.n))
+    return Cut.ROWS if m / plan.rows >= n / plan.columns else Cut.PANELS
+
+
+def cut_units(b: Builder, plan: Plan, contraction: Contraction, batch: Sequence[BatchAxis], cut: Cut) -> Size:
+    """How many units there are."""
+    if cut is Cut.BATCH:
+        return batch[0].size
+    return emit.ceil_quotient(b, contraction.m, plan.rows) if cut is Cut.ROWS else panel_count(plan, contraction.n, b)
+
+
+def share_of(b: Builder, plan: Plan, contraction: Contraction, cut: Cut, low: Size, high: Size) -> Share:
+    """Units low to high of rows or panels."""
+    if cut is Cut.PANELS:
+        return Share(0, contraction.m, low, high)
+    row_high = emit.least(b, emit.times(b, high, plan.rows), contraction.m)
+    return Share(emit.times(b, low, plan.rows), row_high, 0, panel_count(plan, contraction.n, b))
 
 
 def panel_count(plan: Plan, n: Size, b: Builder | None = None) -> Size:
@@ -93,9 +149,10 @@ def scratch_bytes(
 ) -> Size:
     """Bytes of 64-byte-aligned scratch that one call (one worker) needs: an int, or an emitted I64 where a size is run-time.
 
-    A panel of B: columns * (k, at most k_block, rounded up to lanes); A whole where it is packed first: m * k; and running sums, where they
-    don't stay in registers from start to end: m * columns (m * n rounded up to columns where `plan.steps_first`) for k > k_block or an
-    epilogue that isn't inline, and for k > 4096 as much again for each bit of the number of blocks less one.
+    A panel of B: columns * (k, at most k_block, rounded up to lanes); A where it is packed: m * k, of a block of rows or a stage of k where
+    these come first; and running sums, where they don't stay in registers from start to end: m * columns (m * n rounded up to columns where
+    `plan.steps_first`) for k > k_block or an epilogue that isn't inline, and for k > 4096 as much again for each bit of the number of
+    blocks less one.
     """
     plan = plan or plan_contraction(target, contraction)
     layout = scratch_layout(b, plan, contraction, contraction.m, contraction.n, _passes(contraction, epilogue))
@@ -156,14 +213,15 @@ def emit_contraction(
     plan: Plan | None = None,
     share: Share | None = None,
     batch: Sequence[BatchAxis] = (),
+    before_run: BeforeRun | None = None,
 ) -> None:
     """Emit C = A B where the builder stands; see the module. `scratch` holds `scratch_bytes`, or is null where that is 0."""
     plan = plan or plan_contraction(target, contraction)
-    fn = _kernel(b.module, target, plan, contraction, epilogue, len(batch))
+    fn = _kernel(b.module, target, plan, contraction, epilogue, len(batch), before_run)
     share = share or Share(0, contraction.m, 0, panel_count(plan, contraction.n, b))
     limits = [emit.size(limit) for limit in (share.row_low, share.row_high, share.panel_low, share.panel_high)]
     run_time = contraction.run_time_values()
-    captured = epilogue.captured if epilogue else ()
+    captured = [*(epilogue.captured if epilogue else ()), *(before_run.captured if before_run else ())]
 
     def nest(axes: Sequence[BatchAxis], pointers: Sequence[Value], indices: tuple[Value, ...]) -> None:
         if not axes:
@@ -173,25 +231,40 @@ def emit_contraction(
 
         def turn(i: Value, _: Sequence[Value]) -> None:
             steps = zip(pointers, (axis.a_stride, axis.b_stride, axis.c_stride), strict=True)
-            nest(axes[1:], [at(b, pointer, emit.times(b, i, stride), element) for pointer, stride in steps], (*indices, i))
+            moved = [at(b, pointer, emit.times(b, i, stride), element) for pointer, stride in steps]
+            if axis.around:
+                axis.around(b, i, lambda: nest(axes[1:], moved, (*indices, i)))
+            else:
+                nest(axes[1:], moved, (*indices, i))
 
-        loop(b, 0, axis.size, 1, turn)
+        loop(b, axis.low, axis.size, 1, turn)
 
     nest(batch, [a, right, c], ())
 
 
 def _name(prefix: str, target: Target, plan: Plan, contraction: Contraction) -> str:
     numbers = "_".join("x" if number is None else str(number) for number in contraction.normalised().signature()[1:])
-    tile = f"{target.lanes}.{plan.rows}x{plan.vectors}.{plan.right.value[:4]}.{int(plan.pack_left)}.{plan.k_block}.{int(plan.steps_first)}"
+    order = f"{int(plan.pack_left)}.{plan.k_block}.{int(plan.steps_first)}.{plan.row_block}"
+    tile = f"{target.lanes}.{plan.rows}x{plan.vectors}.{plan.right.value[:4]}.{order}"
     return f"{prefix}.{contraction.element}.{tile}.{numbers}"
 
 
-def _kernel(module: Any, target: Target, plan: Plan, contraction: Contraction, epilogue: Epilogue | None, batch_axes: int) -> Any:
-    name, is_shared = _name("contraction", target, plan, contraction), epilogue is None and not batch_axes
+def _kernel(
+    module: Any,
+    target: Target,
+    plan: Plan,
+    contraction: Contraction,
+    epilogue: Epilogue | None,
+    batch_axes: int,
+    before_run: BeforeRun | None,
+) -> Any:
+    name = _name("contraction", target, plan, contraction)
+    is_shared = epilogue is None and not batch_axes and before_run is None
     if is_shared and name in module.globals:
         return module.globals[name]
     run_time = list(contraction.run_time_values())
     captured = [value.type for value in epilogue.captured] if epilogue else []
+    captured += [value.type for value in before_run.captured] if before_run else []
     types = [PTR] * 4 + [I64] * (4 + len(run_time) + batch_axes) + captured
     fn, b = emit.function(module, name if is_shared else f"{name}.own", types)
     a, right, c, scratch, row_low, row_high, panel_low, panel_high = fn.args[:8]
@@ -209,7 +282,13 @@ def _kernel(module: Any, target: Target, plan: Plan, contraction: Contraction, e
         epilogue.emit if epilogue else None,
         tuple(rest[:batch_axes]),
         tuple(rest[batch_axes:]),
+        _bound(before_run, rest[len(rest) - len(before_run.captured) :]) if before_run else None,
+        epilogue is None or not epilogue.stores,
     )
     emit_product(b, kernel, scratch, panel_low, panel_high, _passes(contraction, epilogue))
     b.ret_void()
     return fn
+
+
+def _bound(before_run: BeforeRun, captured: Sequence[Value]) -> Callable[[Builder, Value], None]:
+    return lambda b, number: before_run.emit(b, captured, number)

@@ -1,20 +1,23 @@
 """The loops of a product around its tiles: panels of columns, blocks of 4096 k, and stages of at most `k_block` steps.
 
 Panels come first where A is read again from a cache for each: each panel of B is packed once and C's sums of one panel wait in memory.
-Steps come first where k is long beside a small C: A and B are read once, and all of C's sums wait in the second cache.
+Steps come first where k is long beside a small C: A and B are read once, and all of C's sums wait in the second cache. Blocks of rows come
+first where B as a whole stays in the second cache: C is then written row by row, as its lines follow each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import replace
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.contraction_blocks import finish_panel, merge_block
 from shapescript.compiler.codegen.contraction_pack import pack_left, pack_right_panel
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout
-from shapescript.compiler.codegen.contraction_tile import Kernel, Panel, Stage, Sums, emit_row_tiles
+from shapescript.compiler.codegen.contraction_tile import Kernel, PackedLeft, Panel, Stage, Sums, emit_row_tiles
 from shapescript.compiler.codegen.emit import BLOCK, I64, Builder, Size, Value, at, least, loop, most
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,14 @@ class ScratchLayout:
 
 def scratch_layout(b: Builder | None, plan: Plan, contraction: Contraction, rows: Size, columns: Size, passes: bool) -> ScratchLayout:
     k, most_steps = contraction.k, _most_steps(b, plan, contraction)
+    if plan.row_block:
+        rows = least(b, rows, plan.row_block)
     depth = emit.round_up(b, least(b, k, most_steps), plan.lanes)
     left = emit.times(b, depth, plan.columns) if plan.packs_right else 0
     sums = left
     if plan.pack_left:
-        sums = emit.plus(b, left, emit.round_up(b, emit.times(b, emit.round_up(b, rows, plan.rows), k), plan.lanes))
+        left_depth = least(b, k, most_steps) if plan.steps_first else k
+        sums = emit.plus(b, left, emit.round_up(b, emit.times(b, emit.round_up(b, rows, plan.rows), left_depth), plan.lanes))
     buffers = emit.plus(b, 1, emit.bit_length(b, emit.minus(b, _blocks(b, k), 1)))
     if not passes:
         buffers = emit.where_greater(b, k, most_steps, buffers, 0)
@@ -73,25 +79,42 @@ def for_each_panel(b: Builder, kernel: Kernel, low: Size, high: Size, body: Call
 
 def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool) -> None:
     """The whole body of a kernel. passes: sums always go to memory, and a pass over them finishes C."""
+    step = kernel.plan.row_block
+    if not step:
+        _emit_rows(b, kernel, scratch, panel_low, panel_high, passes)
+        return
+
+    def block(low: Value, _: Sequence[Value]) -> None:
+        high = emit.size(least(b, b.add(low, I64(step)), kernel.row_high))
+        _emit_rows(b, replace(kernel, row_low=low, row_high=high), scratch, panel_low, panel_high, passes)
+
+    loop(b, kernel.row_low, kernel.row_high, step, block)
+
+
+def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool) -> None:
+    """All rows of the kernel in all panels."""
     plan, contraction = kernel.plan, kernel.contraction
     element, k = contraction.element, contraction.k
     rows = b.sub(kernel.row_high, kernel.row_low)
     layout = scratch_layout(b, plan, contraction, rows, contraction.n, passes)
     packed_left, sums_start = at(b, scratch, layout.left, element), at(b, scratch, layout.sums, element)
-    if plan.pack_left:
-        pack_left(b, kernel, packed_left)
+    whole_left = PackedLeft(packed_left, 0, k) if plan.pack_left and not plan.steps_first else None
+    if whole_left:
+        pack_left(b, kernel, packed_left, 0, k)
 
-    def stage(panel: Panel, step: Step, sums: Sums) -> None:
-        right = at(b, kernel.right, _right_start(b, kernel, panel, step.start), element)
+    def stage(panel: Panel, step: Step, left: PackedLeft | None, sums: Sums) -> None:
+        right = unpacked = at(b, kernel.right, _right_start(b, kernel, panel, step.start), element)
         if plan.packs_right:
-            pack_right_panel(b, kernel, panel, scratch, step.start, step.depth)
             right = scratch
-        left = packed_left if plan.pack_left else None
-        emit_row_tiles(b, kernel, panel, Stage(right, left, step.start, step.depth, step.first, step.last, sums))
+            # A single row reads a transposed B where it lies.
+            is_read = b.if_then(b.icmp_signed("!=", rows, I64(1))) if plan.right is RightLayout.TRANSPOSED else nullcontext()
+            with is_read:
+                pack_right_panel(b, kernel, panel, scratch, step.start, step.depth)
+        emit_row_tiles(b, kernel, panel, Stage(right, unpacked, left, step.start, step.depth, step.first, step.last, sums))
 
     def whole_panel(panel: Panel) -> None:
         sums = Sums(sums_start, b.mul(rows, I64(panel.vectors * plan.lanes)), None)
-        _for_each_step(b, kernel, sums, passes, lambda step: stage(panel, step, sums))
+        _for_each_step(b, kernel, sums, passes, lambda step: stage(panel, step, whole_left, sums))
         _finish_from_memory(b, k, passes, lambda blocks: finish_panel(b, kernel, panel, sums, blocks))
 
     if not plan.steps_first:
@@ -103,7 +126,14 @@ def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, p
     def each_panel(body: Callable[[Panel], None]) -> None:
         for_each_panel(b, kernel, panel_low, panel_high, lambda _, panel: body(panel))
 
-    _for_each_step(b, kernel, sums, passes, lambda step: each_panel(lambda panel: stage(panel, step, sums)))
+    def each_step(step: Step) -> None:
+        left = None
+        if plan.pack_left:
+            pack_left(b, kernel, packed_left, step.start, step.depth)
+            left = PackedLeft(packed_left, step.start, step.depth)
+        each_panel(lambda panel: stage(panel, step, left, sums))
+
+    _for_each_step(b, kernel, sums, passes, each_step)
     _finish_from_memory(b, k, passes, lambda blocks: each_panel(lambda panel: finish_panel(b, kernel, panel, sums, blocks)))
 
 
@@ -136,8 +166,12 @@ def _for_each_step(b: Builder, kernel: Kernel, sums: Sums, passes: bool, body: C
             """As far as the run, the block and the stage go."""
             (k_low,) = state
             run = emit.size(most(b, kernel.contraction.run, 1))
-            left = b.sub(run, b.urem(emit.size(emit.plus(b, start, k_low)), run))
-            depth = least(b, least(b, emit.minus(b, block_depth, k_low), k_block), left)
+            place = b.urem(emit.size(emit.plus(b, start, k_low)), run)
+            depth = least(b, least(b, emit.minus(b, block_depth, k_low), k_block), b.sub(run, place))
+            if kernel.before_run:
+                begins = b.and_(b.icmp_signed("==", place, I64(0)), b.icmp_signed(">", emit.size(depth), I64(0)))
+                with b.if_then(begins):
+                    kernel.before_run(b, b.udiv(emit.size(emit.plus(b, start, k_low)), run))
             stage(k_low, depth)
             return [b.add(k_low, emit.size(most(b, depth, 1)))]
 

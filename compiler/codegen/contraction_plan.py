@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import Enum
 
 from shapescript.compiler.codegen.emit import BLOCK, F32, I64, ElementType, Size, Value, element_bytes
 from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Plan:
     """A tile of `rows` rows by `vectors` vectors of `lanes` columns stays in registers over at most `k_block` steps of k.
 
     steps_first: all panels go through a stage of k before the next stage, not one panel through all stages.
+    row_block: above 0, so many rows go through all panels before the next rows.
     """
 
     lanes: int
@@ -91,6 +93,7 @@ class Plan:
     pack_left: bool
     k_block: int
     steps_first: bool
+    row_block: int = 0
 
     @property
     def columns(self) -> int:
@@ -107,6 +110,7 @@ class Plan:
 
 
 LONG_STRIDE_BYTES = 4096  # rows a page or more apart: the cache's sets and the TLB suffer, so panels are copied
+SHORT_STRIDE_BYTES = 512  # the same for a small C: few sets of the first cache hold all of a panel, which all of C's tiles read
 SMALL_RESULT_BYTES = 1 << 18  # a C that stays in the second cache beside panels of A and B
 REUSES_WORTH_A_COPY = 32  # rows of A that read each panel; below, copying costs more than it saves
 
@@ -122,16 +126,28 @@ def plan_contraction(target: Target, contraction: Contraction) -> Plan:
     m, n = (number if isinstance(number, int) else None for number in (contraction.m, contraction.n))
     vectors = _vectors(target, m, n, lanes)
     most_rows = max(1, (target.registers - vectors - 1) // vectors)
-    right = _right_layout(contraction, m)
-    pack_left = _left_is_far_apart(contraction)
+    steps_first = _is_small(contraction, m, n)
+    right = _right_layout(contraction, m, SHORT_STRIDE_BYTES if steps_first else LONG_STRIDE_BYTES)
+    is_copied = steps_first and right is RightLayout.COPIED
+    pack_left = _left_is_far_apart(target, contraction, is_copied)
     rows = min(most_rows, target.tile_rows * (2 if vectors == 1 else 1))
     if m is not None and 0 < m <= most_rows:
         rows = m
     if pack_left:  # a packed row of the tile is one vector load and store: a power of two
         rows = 1 << (rows.bit_length() - 1)
-    # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A.
+    # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A. Where A or B is packed
+    # stage by stage, a panel stays in the first cache.
     k_block = 1024 if vectors * lanes * element_bytes(contraction.element) <= 128 else 512
-    return Plan(lanes, rows, vectors, right, pack_left, k_block, _is_small(contraction, m, n))
+    if is_copied or (pack_left and steps_first):
+        k_block = 256
+    row_block = TILES_OF_A_BLOCK * rows
+    is_one_block = (n is not None and n <= vectors * lanes) or (m is not None and m <= row_block)
+    if is_one_block or right is not RightLayout.IN_PLACE or steps_first or contraction.has_runs:
+        row_block = 0
+    return Plan(lanes, rows, vectors, right, pack_left, k_block, steps_first, row_block)
+
+
+TILES_OF_A_BLOCK = 4  # tiles of rows: B is read from the second cache once for all of them, C's lines are still close together
 
 
 def _vectors(target: Target, m: int | None, n: int | None, lanes: int) -> int:
@@ -144,12 +160,12 @@ def _vectors(target: Target, m: int | None, n: int | None, lanes: int) -> int:
     return min(best, total)
 
 
-def _right_layout(contraction: Contraction, m: int | None) -> RightLayout:
+def _right_layout(contraction: Contraction, m: int | None, long_stride: int) -> RightLayout:
     if contraction.prepacked:
         return RightLayout.PREPACKED
     if contraction.b_column == 1:
         stride = contraction.b_k
-        far = isinstance(stride, int) and stride * element_bytes(contraction.element) >= LONG_STRIDE_BYTES
+        far = isinstance(stride, int) and stride * element_bytes(contraction.element) >= long_stride
         return RightLayout.COPIED if far and (m is None or m >= REUSES_WORTH_A_COPY) else RightLayout.IN_PLACE
     return RightLayout.TRANSPOSED if contraction.b_k == 1 else RightLayout.GATHERED
 
@@ -159,15 +175,17 @@ def _is_small(contraction: Contraction, m: int | None, n: int | None) -> bool:
     return m is not None and n is not None and m * n * element_bytes(contraction.element) <= SMALL_RESULT_BYTES
 
 
-def _left_is_far_apart(contraction: Contraction) -> bool:
-    """Long strides along k make each step touch a new page (22 to 24.5 ms unpacked, 20 ms packed, for k = 256 rows of 4096)."""
+def _left_is_far_apart(target: Target, contraction: Contraction, right_is_copied: bool) -> bool:
+    """Long strides along k: few sets of the first cache hold all of a tile, of which each line has more tiles' numbers (1.5 ms unpacked,
+    0.8 ms packed, for k = 768 rows of 512). A packed tile has 4 rows in place of 6 where registers are few, so there strides are longer."""
     stride, m, n = contraction.a_k, contraction.m, contraction.n
+    far = SHORT_STRIDE_BYTES if right_is_copied and target.registers > 16 else 2048
     return (
         contraction.element in (F32,)
         and not contraction.has_runs
         and contraction.a_row == 1
         and isinstance(stride, int)
-        and stride * element_bytes(contraction.element) >= LONG_STRIDE_BYTES
+        and stride * element_bytes(contraction.element) >= far
         and isinstance(m, int)
         and m >= REUSES_WORTH_A_COPY
         and (not isinstance(n, int) or n >= REUSES_WORTH_A_COPY)

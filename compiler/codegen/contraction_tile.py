@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.contraction_plan import Contraction, Plan
+from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout
+from shapescript.compiler.codegen.contraction_transpose import row_sums
 from shapescript.compiler.codegen.emit import (
     I64,
     Builder,
+    ElementType,
     Size,
     Value,
     at,
     constant,
-    intrinsic,
-    is_float,
+    element_bytes,
+    least,
     load,
     loop,
+    multiply_add,
+    prefetch,
     splat,
     store,
     vector_of,
 )
 from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.records.dataclass import dataclass
+
+LINE_BYTES = 64  # of a cache
+FAR_BYTES = 1024  # rows nearer than this reach the first cache without being asked for
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Kernel:
     epilogue: Callable[[Builder, Sequence[Value], Value, Place], Value | None] | None = None
     batch: tuple[Value, ...] = ()
     captured: tuple[Value, ...] = ()
+    before_run: Callable[[Builder, Value], None] | None = None
+    stores: bool = True  # to C, by itself
 
     def along(self, b: Builder, k: Size, step: Size, run: Size) -> Size:
         """How far step k of an operand lies from its first, given how far steps and runs are apart."""
@@ -106,15 +115,33 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class PackedLeft:
+    """Tiles of A for the steps from k_start on, `depth` of them."""
+
+    pointer: Value
+    k_start: Size
+    depth: Size
+
+    def rows(self, b: Builder, kernel: Kernel, i: Value, k: Size) -> Value:
+        """Where step k of row i begins: in its whole tile, a lesser tile of the last rows too."""
+        row, tile = b.sub(i, kernel.row_low), kernel.plan.rows
+        start = b.mul(b.and_(row, I64(-tile)), emit.size(self.depth))
+        place = b.add(b.add(start, b.and_(row, I64(tile - 1))), emit.size(emit.times(b, emit.minus(b, k, self.k_start), tile)))
+        return at(b, self.pointer, place, kernel.contraction.element)
+
+
+@dataclass(frozen=True)
 class Stage:
     """Steps k_start to k_start + depth of a panel's product, within one run.
 
     right: the panel's row k_start. left: A's packed tiles, where A is packed. first: whether sums begin at +0.0, None for always; else
     they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time); else they go to `sums`.
+    unpacked: the panel's row k_start where it lies, whether or not B is packed.
     """
 
     right: Value
-    left: Value | None
+    unpacked: Value
+    left: PackedLeft | None
     k_start: Size
     depth: Size
     first: Value | None
@@ -163,31 +190,44 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
     element, lanes, vectors = contraction.element, plan.lanes, panel.vectors
     if stage.left is not None:
         row_stride, k_stride = 1, plan.rows
-        left = at(b, _packed_rows(b, kernel, stage.left, i), emit.times(b, stage.k_start, k_stride), element)
+        left = stage.left.rows(b, kernel, i, stage.k_start)
     else:
         row_stride, k_stride = contraction.a_row, contraction.a_k
         left = at(b, kernel.a, emit.times(b, i, contraction.a_row), element)
         left = at(b, left, kernel.along(b, stage.k_start, k_stride, contraction.a_run), element)
     left_rows = [emit.times(b, r, row_stride) for r in range(rows)]
+    is_whole = rows == plan.rows and rows > 1
+    fetches_left = is_whole and stage.left is None and isinstance(k_stride, int) and k_stride == 1 and _are_far_apart(row_stride, element)
+    next_left = at(b, left, emit.times(b, rows, row_stride), element)
     right_stride = vectors * lanes if plan.reads_panels else contraction.b_k
     right_masks = [None] * vectors if plan.reads_panels else masks
     cells = _sums_cells(b, kernel, panel, stage, rows, i)
 
+    is_stored = stage.last is not False and kernel.stores and not plan.steps_first
+    if is_whole and is_stored and _are_far_apart(contraction.c_row, element):
+        _fetch_result(b, kernel, panel, rows, i)
+
     def step(k: Value, sums: Sequence[Value]) -> list[Value]:
         here = at(b, left, emit.times(b, k, k_stride), element)
+        if fetches_left:
+            _fetch_left(b, next_left, k, row_stride, element)
         row = at(b, stage.right, emit.times(b, k, right_stride), element)
         right = [load(b, at(b, row, v * lanes, element), element, lanes, right_masks[v]) for v in range(vectors)]
         grown = []
         for r in range(rows):
             one = splat(b, load(b, at(b, here, left_rows[r], element), element), lanes)
-            grown += [_multiply_add(b, one, right[v], sums[r * vectors + v]) for v in range(vectors)]
+            grown += [multiply_add(b, one, right[v], sums[r * vectors + v]) for v in range(vectors)]
         return grown
 
     zeros = [constant(0, kernel.vector)] * (rows * vectors)
     start = zeros
     if stage.first is not None:
         start = emit.choose(b, stage.first, lambda: zeros, lambda: [load(b, cell, element, lanes) for cell in cells])
-    sums = loop(b, 0, stage.depth, 1, step, start)
+
+    if rows == 1 and plan.right is RightLayout.TRANSPOSED:
+        sums = _single_row(b, kernel, panel, stage, left, start)
+    else:
+        sums = loop(b, 0, stage.depth, 1, step, start)
 
     def finish() -> None:
         for r in range(rows):
@@ -211,11 +251,39 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
                 keep()
 
 
-def _packed_rows(b: Builder, kernel: Kernel, packed: Value, i: Value) -> Value:
-    """Where row i of packed A begins: in its whole tile, a lesser tile of the last rows too."""
-    row, tile = b.sub(i, kernel.row_low), kernel.plan.rows
-    start = b.mul(b.and_(row, I64(-tile)), emit.size(kernel.contraction.k))
-    return at(b, packed, b.add(start, b.and_(row, I64(tile - 1))), kernel.contraction.element)
+def _single_row(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, left: Value, start: Sequence[Value]) -> list[Value]:
+    """The sums of a row of its own, with B where it lies, in which k is adjacent: of a single row nothing needs to be packed."""
+    contraction, lanes = kernel.contraction, kernel.plan.lanes
+    element, sums = contraction.element, row_sums(b.module, contraction.element, lanes)
+    found = []
+    for v in range(panel.vectors):
+        valid = lanes if panel.valid is None else least(b, emit.minus(b, panel.valid, v * lanes), lanes)
+        columns = at(b, stage.unpacked, emit.times(b, v * lanes, contraction.b_column), element)
+        given = [contraction.b_column, emit.minus(b, valid, 1), left, contraction.a_k, stage.depth]
+        found.append(b.call(sums, [columns, *(emit.size(value) if isinstance(value, int) else value for value in given), start[v]]))
+    return found
+
+
+def _are_far_apart(stride: Size, element: ElementType) -> bool:
+    return not isinstance(stride, int) or stride * element_bytes(element) >= FAR_BYTES
+
+
+def _fetch_left(b: Builder, next_left: Value, k: Value, row_stride: Size, element: ElementType) -> None:
+    """One line of the next tile's rows of A, which lie far apart: the machine follows too few of them by itself. As k goes through the
+    numbers of a line, all rows (and some behind them) get their turn."""
+    numbers = LINE_BYTES // element_bytes(element)
+    row, column = b.and_(k, I64(numbers - 1)), b.and_(k, I64(-numbers))
+    prefetch(b, at(b, next_left, emit.plus(b, emit.times(b, row, row_stride), column), element))
+
+
+def _fetch_result(b: Builder, kernel: Kernel, panel: Panel, rows: int, i: Value) -> None:
+    """The tile's lines of C, which would else be waited for when it is stored."""
+    element, lanes = kernel.contraction.element, kernel.plan.lanes
+    for r in range(rows):
+        place = emit.plus(b, emit.times(b, b.add(i, I64(r)), kernel.contraction.c_row), panel.column)
+        start = at(b, kernel.c, place, element)
+        for v in range(0, panel.vectors * lanes, LINE_BYTES // element_bytes(element)):
+            prefetch(b, at(b, start, v, element), to_write=True)
 
 
 def _sums_cells(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, rows: int, i: Value) -> list[Value]:
@@ -225,7 +293,3 @@ def _sums_cells(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, rows: in
     lanes = kernel.plan.lanes
     start = stage.sums.row(b, kernel, panel, i)
     return [at(b, start, place * lanes, kernel.contraction.element) for place in range(rows * panel.vectors)]
-
-
-def _multiply_add(b: Builder, x: Value, y: Value, total: Value) -> Value:
-    return intrinsic(b, "fma", x, y, total) if is_float(emit.scalar_of(x.type)) else b.add(total, b.mul(x, y))

@@ -7,7 +7,6 @@ again, as a backward pass does, reads the same bytes; they stay until the block 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -15,11 +14,16 @@ from shapescript.compiler.codegen import emit, random
 from shapescript.compiler.codegen.elements import emit_region, needed
 from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, constant, intrinsic
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
+from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.numerics.philox import Domain
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
+
+STRETCH = 4096  # elements of a unit that threads share out: whole runs of the stream
+PICOSECONDS_A_WORD = 400  # of the stream
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ def _mask(low: Lowering, op: Op, region: Block, inputs: Mapping[nodes.Value, Val
     known = low.masks.find(key)
     if known is None:
         known = low.masks.add(key, low.take(count))
-        low.shared("dropout_mask", None, [known, rate, seed, draw, emit.size(count)], _emit_mask)
+        units, work = emit.ceil_quotient(b, count, STRETCH), emit.times(b, count, PICOSECONDS_A_WORD)
+        arguments = [known, rate, seed, draw, emit.size(count)]
+        split(low, "dropout_mask", None, arguments, units, shares_of(low, units, work), _emit_mask)
     scale = _scale(b, rate)
     active = b.icmp_signed(">=", draw, I64(0))
     return Mask(known, scale if element == F32 else b.fpext(scale, F64), active)
@@ -59,11 +65,13 @@ def _identity(register: Value) -> object:
     return str(register) if isinstance(register, ir.Constant) else register
 
 
-def _emit_mask(b: Builder, arguments: Sequence[Value]) -> None:
+def _emit_mask(b: Builder, arguments: Sequence[Value], part: Part) -> None:
     mask, rate, seed, draw, count = arguments
     with b.if_then(b.icmp_signed(">=", draw, I64(0))):
         source = random.stream(b, seed, Domain.DRAW, draw)
-        random.emit_kept(b, source, _threshold(b, rate), 0, count, mask)
+        start, end = (emit.times(b, unit, STRETCH) for unit in (part.low, part.high))
+        own = emit.minus(b, emit.least(b, end, count), start)
+        random.emit_kept(b, source, _threshold(b, rate), start, own, emit.at(b, mask, start, emit.I8))
 
 
 def _threshold(b: Builder, rate: Value) -> Value:

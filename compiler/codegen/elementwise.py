@@ -6,23 +6,27 @@ Operations that move elements (`broadcast`, `transpose`) and elementwise ones th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.dropout import Mask, region_masks
-from shapescript.compiler.codegen.elements import Dropped, emit_region, region_key
+from shapescript.compiler.codegen.elements import Dropped, emit_region, region_key, region_work
 from shapescript.compiler.codegen.emit import I8, LANES, Builder, Value, at, iota, load, load_strided, splat, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
 from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, axes_of, dense_strides, emit_loops, placed_strides
 from shapescript.compiler.codegen.sizes import SizeValues
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op, free_values
-from shapescript.compiler.ir.sizes import ONE, ZERO, Size
+from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
+
+STRETCH = 64 * LANES  # elements of a unit that threads share out, where there is one axis
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,11 @@ def emit_kernel(low: Lowering, kernel: ElementwiseKernel, pointers: Sequence[Val
     arguments += [*inputs.values(), *(emit.size(low.size(size)) for size in sizes.run_time)]
     order = {value: place for place, value in enumerate((*region.parameters, *outer))}
     key = (nest.space, nest.maps, stored, tuple(order[value] for value in inputs), region_key(region, outer))
-    low.shared("elementwise", key, arguments, lambda b, given: nest.build(b, given, sizes.values(given)))
+    first = low.size(sizes.original(nest.axes[0].size))
+    units = first if len(nest.axes) > 1 else emit.ceil_quotient(low.b, first, STRETCH)
+    work = emit.times(low.b, low.size(product(kernel.space)), nest.work)
+    shares = shares_of(low, units, work)
+    split(low, "elementwise", key, arguments, units, shares, lambda b, given, part: nest.build(b, given, sizes.values(given), part))
 
 
 @dataclass(frozen=True)
@@ -115,18 +123,37 @@ class _Nest:
         """The axes whose index is used."""
         return sorted({op.attributes["position"] for op in self.region.ops if op.name == "iota"})
 
-    def build(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues) -> None:
+    @cached_property
+    def _strides(self) -> list[list[Size]]:
+        """Of the results and masks, of the indices that are used, of the operands."""
+        rank = len(self.space)
+        units = [[ONE if axis == place else ZERO for axis in range(rank)] for place in self.indexed]
+        return [dense_strides(self.space), *units, *(placed_strides(self._axes(p), p, rank) for p in self.maps)]
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """At least one."""
+        return axes_of(self.space, self._strides) or [Axis(ONE, tuple(ZERO for _ in self._strides))]
+
+    @property
+    def work(self) -> int:
+        """Picoseconds that an element takes one core, about: a read or a write of main memory, a step of arithmetic in vectors."""
+        moved = sum(result_type(value).element.bytes for value in (*self.varying, *self.region.yields))
+        return PICOSECONDS_A_BYTE * moved + region_work(self.region)
+
+    def build(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues, part: Part) -> None:
+        """Units are places along the outermost axis, or stretches of the only one."""
         rest = list(arguments)
         tensors, rest = rest[: len(self.varying)], rest[len(self.varying) :]
         targets, rest = rest[: sum(self.stored)], rest[sum(self.stored) :]
         masks = {op: Mask(*rest[3 * place : 3 * place + 3]) for place, op in enumerate(self.dropouts)}
         numbers = dict(zip(self.uniform, rest[3 * len(masks) :], strict=False))
-        rank = len(self.space)
-        units = [[ONE if axis == place else ZERO for axis in range(rank)] for place in self.indexed]
-        strides = [dense_strides(self.space), *units, *(placed_strides(self._axes(p), p, rank) for p in self.maps)]
-        axes = axes_of(self.space, strides) or [Axis(ONE, tuple(ZERO for _ in strides))]
-        inner = _InnerLoop(self, b, sizes, axes[-1], tensors, targets, masks, {value: splat(b, n, LANES) for value, n in numbers.items()})
-        emit_loops(b, sizes, axes[:-1], tuple(0 for _ in strides), inner.build)
+        spread, start = {value: splat(b, number, LANES) for value, number in numbers.items()}, tuple(0 for _ in self._strides)
+        inner = _InnerLoop(self, b, sizes, self.axes[-1], tensors, targets, masks, spread)
+        if len(self.axes) > 1:
+            emit_loops(b, sizes, self.axes[:-1], start, inner.build, (part.low, part.high))
+        else:
+            inner.build(start, emit.times(b, part.low, STRETCH), emit.times(b, part.high, STRETCH))
 
     def _axes(self, positions: Sequence[int]) -> list[Size]:
         return [self.space[place] for place in positions]
@@ -152,12 +179,13 @@ class _InnerLoop:
         self.count = sizes.of(b, axis.size)
         self.strides = [sizes.of(b, stride) for stride in axis.strides]
 
-    def build(self, offsets: Offsets) -> None:
-        b, count = self.b, self.count
+    def build(self, offsets: Offsets, low: emit.Size = 0, high: emit.Size | None = None) -> None:
+        """Elements low to high (default: all) along the axis; `low` must be a multiple of LANES."""
+        b, count = self.b, self.count if high is None else emit.least(self.b, high, self.count)
         same = self._same_along(offsets)
         whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
         if whole != 0:
-            emit.loop(b, 0, whole, LANES, lambda i, _: self._vector(offsets, same, i, None))
+            emit.loop(b, low, whole, LANES, lambda i, _: self._vector(offsets, same, i, None))
         rest = emit.minus(b, count, whole)
         if isinstance(rest, int):
             if rest:

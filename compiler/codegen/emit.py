@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,7 +68,19 @@ def constant(value: float, kind: ElementType) -> Value:
 
 def iota(count: int, element: ElementType = I64) -> Value:
     """The vector 0, 1, 2, ..."""
-    return ir.Constant(vector_of(element, count), list(range(count)))
+    return lanes_of(element.width, tuple(range(count)))
+
+
+@lru_cache(maxsize=4096)
+def lanes_of(width: int, numbers: tuple[int, ...]) -> Value:
+    """A constant vector of whole numbers of so many bits, made once: their lanes were four in five of a module's constants."""
+    kind = vector_of(ir.IntType(width), len(numbers))
+    return ir.Constant(kind, list(numbers))
+
+
+@lru_cache(maxsize=64)
+def undefined(kind: ElementType) -> Value:
+    return ir.Constant(kind, ir.Undefined)
 
 
 # ---- functions, blocks, loops
@@ -179,9 +192,8 @@ def choose(b: Builder, condition: Value, then: Callable[[], Sequence[Value]], ot
 
 def splat(b: Builder, scalar: Value, count: int) -> Value:
     vector = vector_of(scalar.type, count)
-    undefined = ir.Constant(vector, ir.Undefined)
-    first = b.insert_element(undefined, scalar, I32(0))
-    return b.shuffle_vector(first, undefined, ir.Constant(vector_of(I32, count), [0] * count))
+    first = b.insert_element(undefined(vector), scalar, I32(0))
+    return b.shuffle_vector(first, undefined(vector), lanes_of(32, (0,) * count))
 
 
 def like(b: Builder, scalar: Value, kind: ElementType) -> Value:
@@ -190,7 +202,7 @@ def like(b: Builder, scalar: Value, kind: ElementType) -> Value:
 
 
 def shuffle(b: Builder, x: Value, y: Value, lanes: Sequence[int]) -> Value:
-    return b.shuffle_vector(x, y, ir.Constant(vector_of(I32, len(lanes)), list(lanes)))
+    return b.shuffle_vector(x, y, lanes_of(32, tuple(lanes)))
 
 
 def lane_tree(b: Builder, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
@@ -221,10 +233,15 @@ def _declared(b: Builder, name: str, result: ElementType, arguments: Sequence[El
     return known if known is not None else ir.Function(b.module, ir.FunctionType(result, list(arguments)), name)
 
 
+def multiply_add(b: Builder, x: Value, y: Value, total: Value) -> Value:
+    """A step of a contraction: fused for floats; integers wrap."""
+    return intrinsic(b, "fma", x, y, total) if is_float(scalar_of(x.type)) else b.add(total, b.mul(x, y))
+
+
 def lane_mask(b: Builder, valid: Size, count: int) -> Value | None:
     """The first `valid` of `count` lanes; a Python int gives a constant, None where it is all of them."""
     if isinstance(valid, int):
-        return None if valid >= count else ir.Constant(vector_of(I1, count), [int(lane < valid) for lane in range(count)])
+        return None if valid >= count else lanes_of(1, tuple(int(lane < valid) for lane in range(count)))
     return b.icmp_signed("<", iota(count), splat(b, valid, count))
 
 
@@ -265,6 +282,12 @@ def store(b: Builder, value: Value, pointer: Value, mask: Value | None = None, a
         return
     name = f"llvm.masked.store.v{value.type.count}{_suffix(element)}.p0"
     b.call(_declared(b, name, VOID, [value.type, PTR, I32, mask.type]), [value, pointer, I32(align), mask])
+
+
+def prefetch(b: Builder, pointer: Value, *, to_write: bool = False) -> None:
+    """Have the line at an address, which need not be valid, on its way to a near cache."""
+    fn = _declared(b, "llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
+    b.call(fn, [pointer, I32(int(to_write)), I32(3 if to_write else 2), I32(1)])
 
 
 def load_strided(b: Builder, pointer: Value, stride: Size, element: ElementType, count: int, valid: Size | None = None) -> Value:

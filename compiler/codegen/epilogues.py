@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from llvmlite import ir
@@ -21,6 +21,7 @@ from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass

@@ -61,7 +61,8 @@ class FedLoop:
         return b.load(at(b, self.words, _FIELDS + field, I64), align=8, typ=PTR)
 
     def _ask(self, kind: str, numbers: Sequence[Value], answers: int) -> None:
-        ask_host(self.low, Site(kind, self.op), numbers, answers)
+        with self.low.measured_part(self.op, kind):
+            ask_host(self.low, Site(kind, self.op), numbers, answers)
 
 
 def ask_columns(low: Lowering, op: Op, number: Value, fields: Mapping[int, nodes.Value]) -> dict[int, Value]:

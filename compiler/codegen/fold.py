@@ -9,7 +9,6 @@ cleared, and the rows of windows are added to it one after another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import LANES, Builder, Value, at, constant, lane_mask, load, loop, store
@@ -32,6 +31,7 @@ from shapescript.compiler.codegen.window_rows import (
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
 
 MOST_UNROLLED = 8  # places of a window along the last axis
 MOST_SUMS = 4  # vectors of a row that are added up side by side
@@ -47,14 +47,18 @@ def _fold(low: Lowering, op: Op) -> None:
     arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
 
     def body(b: Builder, given: Sequence[Value]) -> None:
-        sizes = names.values(given)
-        if _is_in_registers(shape):
-            _RowSums(b, sizes, shape, given[0], given[1]).rows(shape.axes, 0, 0, ())
-        else:
-            clear_bytes(b, given[1], emit.times(b, sizes.of(b, count), emit.element_bytes(shape.element)))
-            _add_rows(b, sizes, shape, given[0], given[1])
+        emit_fold(b, names.values(given), shape, count, given[0], given[1])
 
     low.shared("fold", (shape, count), arguments, body)
+
+
+def emit_fold(b: Builder, sizes: SizeValues, shape: Shape, count: Size, x: Value, target: Value) -> None:
+    """`count`: of the result's elements."""
+    if _is_in_registers(shape):
+        _RowSums(b, sizes, shape, x, target).rows(shape.axes, 0, 0, ())
+    else:
+        clear_bytes(b, target, emit.times(b, sizes.of(b, count), emit.element_bytes(shape.element)))
+        _add_rows(b, sizes, shape, x, target)
 
 
 def _is_in_registers(shape: Shape) -> bool:

@@ -11,7 +11,6 @@ root. Work can be shared out by blocks: each worker calls `emit_square_blocks` f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -42,6 +41,7 @@ from shapescript.compiler.codegen.emit import (
 )
 from shapescript.compiler.numerics.bfloat16 import from_bfloat16
 from shapescript.compiler.numerics.scalar import Argument, Kind
+from shapescript.compiler.records.dataclass import dataclass
 
 _FROM_BF16 = from_bfloat16(Argument(0, Kind.U16))
 BLOCKS_TOGETHER = 4  # blocks squared side by side: one alone waits for its additions

@@ -81,13 +81,18 @@ def emit_object(module_text: str, target: Target) -> bytes:
     return interruptible(lambda: bytes(target_machine(target, jit=False).emit_object(parse(module_text, target))))
 
 
+def emit_loadable(module_text: str, target: Target) -> bytes:
+    """An object for `load_object`: for this machine, with the same code as `compile_module` makes. Ctrl-C doesn't wait for the end."""
+    return interruptible(lambda: bytes(target_machine(target, jit=True).emit_object(parse(module_text, target))))
+
+
 def emit_assembly(module_text: str, target: Target) -> str:
     """The machine code as text; the target need not be this machine. Ctrl-C doesn't wait for the end."""
     return interruptible(lambda: str(target_machine(target, jit=False).emit_assembly(parse(module_text, target))))
 
 
 def load_object(data: bytes, target: Target) -> NativeCode:
-    """Load what `emit_object` made for this machine."""
+    """Load what `emit_loadable` made, or `emit_object` for this machine."""
     engine = llvm.create_mcjit_compiler(parse("", target), target_machine(target, jit=True))
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()

@@ -23,9 +23,10 @@ from shapescript.compiler.codegen.orders import (
 from shapescript.compiler.codegen.storage import copy_bytes
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.ir.sizes import of
+from shapescript.compiler.ir.sizes import number, of, sum_of
 from shapescript.compiler.ir.types import OrderedType
 from shapescript.compiler.ops import protocol
+from shapescript.compiler.ops.locations import storage_bytes
 from shapescript.compiler.ops.storage import LOOPS
 
 
@@ -102,7 +103,13 @@ class _Loop:
                     with is_computed:
                         gather(low, window.rows(low, start, self.end, examples), examples, data_block, self.fields)
 
-            self._turns(fill)
+            bytes_ = sum_of(storage_bytes(value.type) for value in self.fields.values()) * number(2)
+
+            def measured_fill(start: Value) -> None:
+                with low.measured_part(self.op, "batch", bytes_):
+                    fill(start)
+
+            self._turns(measured_fill)
 
     def _turns(self, fill: Callable[[Value], None]) -> None:
         """The loop itself, between the opening and the closing of its feed where it needs one."""

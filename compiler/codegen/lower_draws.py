@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_run
@@ -23,6 +22,7 @@ from shapescript.compiler.numerics.philox import RUN, VECTOR, Domain
 from shapescript.compiler.numerics.sampling import MEANS, NUMBERS, UNIT
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.locations import has_storage
+from shapescript.compiler.records.dataclass import dataclass
 
 NUMBER_BYTES = 64
 

@@ -51,7 +51,7 @@ def _kernel(low: Lowering, op: Op) -> None:
     lower_kernel(low, ElementwiseKernel(space, op.operands, maps, op.regions[0], results))
 
 
-@lowers("reshape", "leaf", "submodel", "stop_gradient")
+@lowers("reshape", "leaf", "submodel", "flat", "stop_gradient")
 def _view(low: Lowering, op: Op) -> None:
     """No code, but where the view is a number: it is read from the tensor or model."""
     operand, result = op.operands[0], op.result

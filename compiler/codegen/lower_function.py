@@ -6,6 +6,7 @@ from shapescript.compiler.codegen import (
     along,
     emit,
     fold,
+    fused_reductions,
     indexing,
     lower_batches,
     lower_control,
@@ -21,10 +22,11 @@ from shapescript.compiler.codegen import (
     products,
     rows,
     sorting,
+    window_products,
     windows,
 )
 from shapescript.compiler.codegen.block import lower_block, move
-from shapescript.compiler.codegen.context import ContextLayout, load_address, load_number, load_word, store_number, store_word
+from shapescript.compiler.codegen.context import ENTRY, ContextLayout, load_address, load_number, load_word, store_number, store_word
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, constant, load, store
 from shapescript.compiler.codegen.environment import emit_entry
 from shapescript.compiler.codegen.leaf_updates import each_vector
@@ -38,10 +40,10 @@ from shapescript.compiler.numerics import bfloat16
 from shapescript.compiler.ops.locations import Location, ParameterStorage, ResultStorage, argument_symbols, has_storage
 from shapescript.compiler.passes.plan import plan_memory
 
-ENTRY = "shapescript_entry"
 RULE_MODULES = (  # they fill RULES
     along,
     fold,
+    fused_reductions,
     indexing,
     lower_batches,
     lower_control,
@@ -57,18 +59,24 @@ RULE_MODULES = (  # they fill RULES
     products,
     rows,
     sorting,
+    window_products,
     windows,
 )
 
 LEFT = 1  # what the entry returns where native code left at a site; 0 otherwise
 
 
-def lower_function(function: Function, target: Target) -> Lowering:
-    """LLVM IR of the function, as `Lowering.module`, whose exported function ENTRY takes the address of a context."""
+def lower_function(function: Function, target: Target, profile: bool = False) -> Lowering:
+    """LLVM IR of the function, as `Lowering.module`, whose exported function ENTRY takes the address of a context.
+
+    `profile`: it measures itself (profile.py).
+    """
     symbols = argument_symbols(function)
     layout = ContextLayout(len(function.body.parameters), len(symbols), function.results)
-    low = Lowering(function, target, plan_memory(function), layout)
+    low = Lowering(function, target, plan_memory(function), layout, profile)
     b = low.b
+    if low.probes:
+        low.probes.begin()
     low.set_deadline(low.clock())
     for place, symbol in enumerate(symbols):
         low.sizes.bind(symbol, load_word(b, low.context, layout.first_symbol + place))
@@ -76,11 +84,17 @@ def lower_function(function: Function, target: Target) -> Lowering:
         _define_parameter(low, value, index)
     lower_block(low, function.body)
     _finish(low)
-    b.ret(I64(0))
+    _return(low, 0)
     b.position_at_end(low.exit)
-    b.ret(I64(LEFT))
+    _return(low, LEFT)
     emit_entry(low.module, target, ENTRY, low.native)
     return low
+
+
+def _return(low: Lowering, status: int) -> None:
+    if low.probes:
+        low.probes.end()
+    low.b.ret(I64(status))
 
 
 def _define_parameter(low: Lowering, value: nodes.Value, index: int) -> None:
@@ -160,4 +174,4 @@ def _canonical(b: Builder, element: emit.ElementType, values: Value, count: Valu
     each_vector(b, count, vector)
 
 
-__all__ = ["ENTRY", "LEFT", "lower_function"]
+__all__ = ["LEFT", "lower_function"]

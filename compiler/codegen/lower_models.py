@@ -19,6 +19,7 @@ from shapescript.compiler.codegen.gradient_norm import (
 )
 from shapescript.compiler.codegen.leaf_updates import Factors, emit_pairs, emit_scale, emit_square_sum, with_factors
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.codegen.storage import clear_bytes, copy_bytes, move_into
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, flat_layout
@@ -60,6 +61,13 @@ def _pack(low: Lowering, op: Op) -> None:
     clear_padding(low.b, layout_of(model).leaves, low.pointer(model))
 
 
+@lowers("pack_flat")
+def _pack_flat(low: Lowering, op: Op) -> None:
+    (operand,), model = op.operands, op.result
+    _put(low, operand, low.plan.locations[model])
+    clear_padding(low.b, layout_of(model).leaves, low.pointer(model))
+
+
 @lowers("replace_submodel")
 def _replace(low: Lowering, op: Op) -> None:
     model, part = op.operands
@@ -96,7 +104,7 @@ def _global_norm(low: Lowering, op: Op) -> None:
         parameters = _parameters(leaves)
         with low.scratch(norm_scratch_bytes(parameters)) as parts:
             if parameters:
-                emit_square_blocks(b, parameters, buffer, parts, 0, block_total(parameters))
+                _square_blocks(low, parameters, buffer, parts)
             low.define(op.result, emit_norm(b, parameters, parts))
         return
     squares = _square_sum(low, leaves, buffer)
@@ -108,6 +116,17 @@ def _global_norm(low: Lowering, op: Op) -> None:
     )
     plain, scaled = lambda: [emit.intrinsic(b, "sqrt", squares)], lambda: [_scaled_norm(low, leaves, buffer, squares)]
     low.define(op.result, *emit.choose(b, fits, plain, scaled))
+
+
+def _square_blocks(low: Lowering, parameters: Sequence[Parameter], buffer: Value, parts: Value) -> None:
+    """The sums of squares of all blocks: units that threads share out."""
+    units = block_total(parameters)
+    work = 4 * PICOSECONDS_A_BYTE * sum(parameter.count for parameter in parameters)
+
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+        emit_square_blocks(b, parameters, given[0], given[1], part.low, part.high)
+
+    split(low, "square_sums", tuple(parameters), [buffer, parts], units, shares_of(low, units, work), body)
 
 
 def _scaled_norm(low: Lowering, leaves: Sequence[FlatLeaf], buffer: Value, squares: Value) -> Value:

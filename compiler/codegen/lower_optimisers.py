@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import F64, I64, Builder, ElementType, Value, at, constant, load, store
+from shapescript.compiler.codegen.emit import F64, I64, Builder, ElementType, Value, at, constant, element_bytes, load, store
 from shapescript.compiler.codegen.leaf_updates import Factors, with_factors
 from shapescript.compiler.codegen.lower_models import clear_padding, layout_of
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.optimiser import Form, computed_in, emit_given, emit_moves_padding, emit_numbers, emit_update
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.codegen.storage import clear_bytes, each_slot, load_constants, prepare_slots, present_slots, slot_pointer
 from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, slot_layout
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.types import OptimiserType, Treatment
 from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, KINDS, STEP
 from shapescript.compiler.numerics.ranges import RANGES
+from shapescript.compiler.records.dataclass import dataclass
+
+STRETCH = 4096  # elements of a unit that threads share out: a multiple of 64 bytes
 
 
 @lowers("optimiser")
@@ -81,7 +84,7 @@ def _update(low: Lowering, op: Op) -> None:
         tensors = [low.pointer(model), low.pointer(gradient)]
         for (element, treatment), leaves in sorts.items():
             form, scalars = Form(kind, element, has_optional, is_split), (factors[element], numbers[element, treatment])
-            _each_run(b, runs(leaves, places), partial(_update_run, b, form, tensors, slots, *scalars))
+            _each_run(b, runs(leaves, places), partial(_update_run, low, form, tensors, slots, *scalars))
             with b.if_then(emit_moves_padding(b, form, *scalars), likely=False):
                 clear_padding(b, leaves, tensors[0])
                 for slot in slots:
@@ -110,18 +113,30 @@ def alike(layout: FlatLayout, untouched: Collection[str] = ()) -> Mapping[Alike,
 
 
 def _update_run(
-    b: Builder,
+    low: Lowering,
     form: Form,
     tensors: Sequence[Value],
     slots: Sequence[Value],
     factor: Value,
     numbers: Sequence[Value],
-    low: emit.Size,
-    high: emit.Size,
+    start: emit.Size,
+    end: emit.Size,
     shift: emit.Size,
 ) -> None:
+    """Elements start to end of the buffers, in stretches that threads share out."""
+    b, count = low.b, len(tensors) + len(slots)
     shifted = [at(b, slot, shift, computed_in(form.element)) for slot in slots]
-    emit_update(b, form, [*tensors, *shifted], factor, numbers, low, high)
+    elements = emit.minus(b, end, start)
+    units = emit.ceil_quotient(b, elements, STRETCH)
+    work = emit.times(b, elements, PICOSECONDS_A_BYTE * element_bytes(computed_in(form.element)) * (2 * count - 1))
+
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+        buffers, (start, end, factor, *numbers) = given[:count], given[count:]
+        first, last = (emit.plus(b, start, emit.times(b, unit, STRETCH)) for unit in (part.low, part.high))
+        emit_update(b, form, buffers, factor, numbers, first, emit.least(b, last, end))
+
+    arguments = [*tensors, *shifted, emit.size(start), emit.size(end), factor, *numbers]
+    split(low, f"{form.name}.stretches", form, arguments, units, shares_of(low, units, work), body)
 
 
 def runs(leaves: Sequence[FlatLeaf], slots: Mapping[str, FlatLeaf]) -> list[Run]:

@@ -7,7 +7,6 @@ than the whole is zeros where it is read, and nothing where it is written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import I64, Value, at
@@ -18,8 +17,9 @@ from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, number, product
 from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.ops.locations import has_storage, storage_bytes
+from shapescript.compiler.ops.locations import RowStorage, has_storage, storage_bytes
 from shapescript.compiler.passes.symbols import is_doubtful
+from shapescript.compiler.records.dataclass import dataclass
 
 # ---- sizes and checks
 
@@ -87,6 +87,8 @@ class _Window:
 @lowers("slice")
 def _slice(low: Lowering, op: Op) -> None:
     (x, start), part = op.operands, op.result
+    if isinstance(low.plan.locations[part].storage, RowStorage):
+        return
     window = _Window(low, x, part, op.attributes["position"])
     element = result_type(x).element
 
@@ -101,6 +103,8 @@ def _slice(low: Lowering, op: Op) -> None:
 def _put(low: Lowering, op: Op) -> None:
     """The result lies where the whole lies: the rest of it is there."""
     x, part, start = op.operands
+    if op.name == "put" and low.plan.locations[part].storage == RowStorage(x, start, result_type(part).axes[0]):
+        return
     window = _Window(low, x, part, op.attributes["position"])
 
     def write() -> None:

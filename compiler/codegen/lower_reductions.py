@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_columns, emit_arg_extreme_run
@@ -14,13 +14,16 @@ from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_ru
 from shapescript.compiler.codegen.reductions_columns import column_lanes, reduce_columns
 from shapescript.compiler.codegen.reductions_runs import reduce_runs
 from shapescript.compiler.codegen.sizes import SizeValues
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.locations import has_storage
+from shapescript.compiler.records.dataclass import dataclass
 
 NUMBER_BYTES = 64
+STRETCH = 64  # columns of a unit that threads share out: a multiple of every vector
 
 
 @lowers("sum", "mean", "max", "min", "argmax", "argmin")
@@ -41,7 +44,13 @@ def _reduction(low: Lowering, op: Op) -> None:
     def call(target: Value) -> None:
         arguments = [low.pointer(operand), target, *sizes]
         key = (nest.kind, nest.element, nest.axes, nest.reduced)
-        low.shared("reduction", key, arguments, lambda b, given: nest.build(b, given[0], given[1], names.values(given)))
+        units = nest.units(low.b, lambda size: low.size(names.original(size)))
+        work = emit.times(low.b, low.size(product(kind.axes)), PICOSECONDS_A_BYTE * kind.element.bytes)
+
+        def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+            nest.build(b, given[0], given[1], names.values(given), part)
+
+        split(low, "reduction", key, arguments, units, shares_of(low, units, work), body)
 
     if has_storage(op.result):
         call(low.pointer(op.result))
@@ -79,27 +88,54 @@ class _ReductionNest:
     axes: tuple[Axis, ...]
     reduced: tuple[bool, ...]
 
-    def build(self, b: Builder, source: Value, result: Value, sizes: SizeValues) -> None:
+    @cached_property
+    def _sorts(self) -> tuple[list[Axis], list[Axis], Axis | None]:
+        """The kept axes that are gone through in loops, the reduced ones, and the kept one whose adjacent elements are reduced together."""
         kept = [axis for axis, is_reduced in zip(self.axes, self.reduced, strict=True) if not is_reduced]
         summed = [axis for axis, is_reduced in zip(self.axes, self.reduced, strict=True) if is_reduced]
+        columns = kept.pop() if self.reduced and not self.reduced[-1] and len(summed) == 1 else None
+        return kept, summed, columns
+
+    def units(self, b: Builder, size: Callable[[Size], emit.Size]) -> emit.Size:
+        """What threads share out: places along the outermost kept axis, else stretches of columns. A reduction to one number is one."""
+        kept, _, columns = self._sorts
+        if kept:
+            return size(kept[0].size)
+        return 1 if columns is None else emit.ceil_quotient(b, size(columns.size), STRETCH)
+
+    def build(self, b: Builder, source: Value, result: Value, sizes: SizeValues, part: Part) -> None:
+        kept, summed, columns = self._sorts
         count = sizes.of(b, product(axis.size for axis in summed))
-        if self.reduced and not self.reduced[-1] and len(summed) == 1:
-            columns = kept.pop()
-            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._columns(b, source, result, offsets, sizes, count, columns))
-        elif len(summed) <= 1:
-            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._run(b, source, result, offsets, count))
-        elif self.reduced[-1]:
-            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._runs(b, source, result, offsets, sizes, summed, count))
-        else:
-            emit_loops(b, sizes, kept, (0, 0), lambda offsets: self._strided(b, source, result, offsets, sizes, summed, count))
+
+        def inner(offsets: Offsets) -> None:
+            if columns is not None:
+                stretch = None if kept else (emit.times(b, part.low, STRETCH), emit.times(b, part.high, STRETCH))
+                self._columns(b, source, result, offsets, sizes, count, columns, stretch)
+            elif len(summed) <= 1:
+                self._run(b, source, result, offsets, count)
+            elif self.reduced[-1]:
+                self._runs(b, source, result, offsets, sizes, summed, count)
+            else:
+                self._strided(b, source, result, offsets, sizes, summed, count)
+
+        emit_loops(b, sizes, kept, (0, 0), inner, (part.low, part.high))
 
     def _columns(
-        self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, rows: emit.Size, columns: Axis
+        self,
+        b: Builder,
+        source: Value,
+        result: Value,
+        offsets: Offsets,
+        sizes: SizeValues,
+        rows: emit.Size,
+        columns: Axis,
+        stretch: tuple[emit.Size, emit.Size] | None,
     ) -> None:
-        """One reduced axis with adjacent kept elements behind it."""
+        """One reduced axis with adjacent kept elements behind it: all of them, or a stretch."""
         width, start, target = sizes.of(b, columns.size), at(b, source, offsets[0], self.element), self._result_at(b, result, offsets[1])
+        low, high = (0, width) if stretch is None else (stretch[0], emit.least(b, stretch[1], width))
         if self.kind.startswith("arg"):
-            emit_arg_extreme_columns(b, self.kind, self.element, start, target, rows, width)
+            emit_arg_extreme_columns(b, self.kind, self.element, start, target, rows, width, low, high)
             return
         reduction = Reduction(self._name, self.element)
         lanes = column_lanes(self.target, [reduction])
@@ -111,7 +147,7 @@ class _ReductionNest:
         def finish(b: Builder, values: Sequence[Value], column: Value, mask: Value | None) -> None:
             store(b, self._finished(b, values[0], rows), at(b, target, column, self.element), mask)
 
-        reduce_columns(b, self.target, [reduction], rows, width, produce, finish)
+        reduce_columns(b, self.target, [reduction], rows, width, produce, finish, low=low, high=high)
 
     def _run(self, b: Builder, source: Value, result: Value, offsets: Offsets, count: emit.Size) -> None:
         """Adjacent elements, or one."""

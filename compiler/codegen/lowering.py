@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, environment, memory
+from shapescript.compiler.codegen import emit, environment, machine, memory
 from shapescript.compiler.codegen.context import DETAILS, ContextLayout, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, Builder, ElementType, Value
+from shapescript.compiler.codegen.machine import FunctionAt
+from shapescript.compiler.codegen.measurement import Row
+from shapescript.compiler.codegen.profile import Probes
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.codegen.work import does_work
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Function, Op
-from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.ir.sizes import ZERO, Size, product
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.guards import guarded_optimisers
 from shapescript.compiler.ops.locations import (
     Borrowed,
@@ -25,15 +29,17 @@ from shapescript.compiler.ops.locations import (
     ParameterStorage,
     Plan,
     ResultStorage,
+    RowStorage,
     argument_symbols,
     is_late,
     part_offset,
 )
+from shapescript.compiler.records.dataclass import dataclass
 
 Registers = tuple[Value, ...]
 
 HOST_FAILED = 1  # the site of a callback that didn't come to its end
-GROW, POLL = -1, -2  # what else a callback may be asked than to do a site's operation
+GROW, POLL, START_WORKERS = -1, -2, -3  # what else a callback may be asked than to do a site's operation
 
 MEMORY_TYPES: dict[Element, ElementType] = {element: emit.element_type(element.value) for element in Element}
 REGISTER_TYPES: dict[Element, ElementType] = {**MEMORY_TYPES, Element.BOOL: emit.I1}
@@ -86,7 +92,7 @@ class MaskCache:
 class Lowering:
     """One function on its way to LLVM IR; the builder stands in the native function that is the whole program."""
 
-    def __init__(self, function: Function, target: Target, plan: Plan, layout: ContextLayout) -> None:
+    def __init__(self, function: Function, target: Target, plan: Plan, layout: ContextLayout, profile: bool = False) -> None:
         self.function, self.target, self.plan, self.layout = function, target, plan, layout
         self.module = ir.Module(function.name)
         native, self.b = emit.function(self.module, "program", [PTR], I64)
@@ -106,6 +112,7 @@ class Lowering:
         self.takes = 0  # how often the arena was asked so far
         self._kernels: dict[Hashable, Any] = {}
         self._bases: dict[Location, Value] = {}
+        self.probes = Probes(self.b, self.context, Word.PROFILE, target, self.size) if profile else None
 
     # ---- values
 
@@ -135,8 +142,18 @@ class Lowering:
                 return self._at_entry(Location(location.storage), self.layout.first_result + index)
             case Borrowed(value):
                 return self.borrowed[value]
+            case RowStorage(whole, start, places):
+                with self.sizes.scope():
+                    return self._row(whole, start, places)
             case _:
                 return self.slots[location.storage.slot]
+
+    def _row(self, whole: nodes.Value, start: nodes.Value, places: Size) -> Value:
+        kind = result_type(whole)
+        most = emit.minus(self.b, self.size(kind.axes[0]), self.size(places))
+        first = emit.most(self.b, emit.least(self.b, self.number(start), most), 0)
+        step = self.size(product(kind.axes[1:]))
+        return emit.at(self.b, self.pointer(whole), emit.times(self.b, first, step), MEMORY_TYPES[kind.element])
 
     def caller_word(self, location: Location) -> int:
         """Which word of the context holds the address of what the caller gave for a storage of its own."""
@@ -204,9 +221,7 @@ class Lowering:
 
     def clock(self) -> Value:
         """The time, in ticks of a counter that goes on while nothing runs."""
-        name = "llvm.readcyclecounter" if self.target.is_x86 else "llvm.readsteadycounter"
-        known = self.module.globals.get(name)
-        return self.b.call(known if known is not None else ir.Function(self.module, ir.FunctionType(I64, []), name), [])
+        return machine.clock(self.b, self.target)
 
     def set_deadline(self, now: Value) -> None:
         store_word(self.b, self.b.add(now, load_word(self.b, self.context, Word.BUDGET)), self.context, Word.DEADLINE)
@@ -219,6 +234,16 @@ class Lowering:
             self.set_deadline(now)
             with b.if_then(b.not_(answered), likely=False):
                 self.leave(HOST_FAILED)
+
+    # ---- measuring
+
+    def measured(self, op: Op) -> AbstractContextManager[None]:
+        """The lowering of an operation that is emitted inside is a row of a profile."""
+        return nullcontext() if self.probes is None or not does_work(op) else self.probes.operation(op, self.plan)
+
+    def measured_part(self, op: Op, part: str, bytes_: Size = ZERO) -> AbstractContextManager[None]:
+        """So is a part of it; bytes other than 0 are computed at its end, for the block around."""
+        return nullcontext() if self.probes is None else self.probes.row(Row(op, part), bytes_=bytes_)
 
     # ---- memory
 
@@ -267,18 +292,6 @@ class Lowering:
         return self.b.call(known, arguments)
 
 
-@dataclass(frozen=True)
-class _FunctionAt:
-    """A function whose address is a value, as llvmlite's `call` wants one: its own typed pointers are gone from LLVM."""
-
-    address: Any
-    function_type: ir.FunctionType
-
-    def get_reference(self) -> str:
-        reference: str = self.address.get_reference()
-        return reference
-
-
 def ask(b: Builder, target: Target, context: Value, request: Value) -> Value:
     """Call back into Python; gives whether it came to its end (I1). It sets the floating-point environment again: Python may have
     called what changes it."""
@@ -289,7 +302,7 @@ def ask(b: Builder, target: Target, context: Value, request: Value) -> Value:
         words, wanted = fn.args
         store_word(inner, I64(0), words, Word.ANSWERED)
         callback = load_address(inner, words, Word.CALLBACK)
-        inner.call(_FunctionAt(callback, ir.FunctionType(I64, [I64])), [wanted])
+        inner.call(FunctionAt(callback, I64, [I64]), [wanted])
         environment.enter(inner, target)
         inner.ret(inner.icmp_signed("!=", load_word(inner, words, Word.ANSWERED), I64(0)))
     return b.call(fn, [context, request])

@@ -8,6 +8,7 @@ holds all, and waits for the next call: calls that follow allocate nothing.
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,14 +18,16 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.context import Word, load_address, load_word, store_word
+from shapescript.compiler.codegen.context import WORD_BYTES, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at, function, load
 
 ALIGNMENT = 64
 HEADER_BYTES = 64
 FIRST_CHUNK_BYTES = 1 << 16
+MOST_IN_ADVANCE = 1 << 20  # of what is still to be asked for
 
 Bytes = npt.NDArray[np.uint8]
+_CHUNK = struct.Struct("3q")  # the words from ARENA_NEXT on
 
 # ---- native code
 
@@ -123,7 +126,7 @@ class Arena:
 
     def grow(self, words: Any, count: int) -> None:
         """Put a chunk with room for `count` bytes behind the one in use, and use it. `words`: the context's."""
-        chunk = Chunk(max(count, self.bytes // 8))
+        chunk = Chunk(max(count, min(self.bytes // 8, MOST_IN_ADVANCE)))
         current = next(chunk for chunk in self.chunks if chunk.address == words[Word.ARENA_CHUNK])
         current.header[0] = chunk.address
         self.chunks.append(chunk)
@@ -131,9 +134,7 @@ class Arena:
         self.use(words, chunk)
 
     def use(self, words: Any, chunk: Chunk) -> None:
-        words[Word.ARENA_NEXT] = chunk.start
-        words[Word.ARENA_END] = chunk.end
-        words[Word.ARENA_CHUNK] = chunk.address
+        _CHUNK.pack_into(words, WORD_BYTES * Word.ARENA_NEXT, chunk.start, chunk.end, chunk.address)
 
     def settle(self) -> None:
         """After a call: one chunk in the place of several."""

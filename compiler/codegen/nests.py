@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import Builder, Value
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, Symbol, number, of, product
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,16 @@ def axes_of(space: Sequence[Size], strides: Sequence[Sequence[Size]]) -> list[Ax
 Offsets = tuple[emit.Size, ...]
 
 
-def emit_loops(b: Builder, sizes: SizeValues, axes: Sequence[Axis], offsets: Offsets, body: Callable[[Offsets], None]) -> None:
-    """One loop for each axis, outermost first; the body gets each tensor's offset in elements."""
+def emit_loops(
+    b: Builder,
+    sizes: SizeValues,
+    axes: Sequence[Axis],
+    offsets: Offsets,
+    body: Callable[[Offsets], None],
+    outermost: tuple[emit.Size, emit.Size] | None = None,
+) -> None:
+    """One loop for each axis, outermost first; the body gets each tensor's offset in elements. `outermost`: the part of the first axis that
+    is gone through, all of it by default."""
     if not axes:
         body(offsets)
         return
@@ -66,7 +74,8 @@ def emit_loops(b: Builder, sizes: SizeValues, axes: Sequence[Axis], offsets: Off
         moved = tuple(step(b, offset, i, sizes.of(b, stride)) for offset, stride in zip(offsets, axis.strides, strict=True))
         emit_loops(b, sizes, inner, moved, body)
 
-    emit.loop(b, 0, sizes.of(b, axis.size), 1, turn)
+    low, high = outermost or (0, sizes.of(b, axis.size))
+    emit.loop(b, low, high, 1, turn)
 
 
 def step(b: Builder, offset: emit.Size, i: Value, stride: emit.Size) -> emit.Size:

@@ -8,7 +8,6 @@ multiples of 64 bytes shares a run out. A bf16 value (I16) and its gradient are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -40,6 +39,7 @@ from shapescript.compiler.numerics import elementary
 from shapescript.compiler.numerics.bfloat16 import from_bfloat16, to_bfloat16
 from shapescript.compiler.numerics.optimisers import OptimiserKind, number_expressions, update_expressions
 from shapescript.compiler.numerics.scalar import Argument, Expr, Kind
+from shapescript.compiler.records.dataclass import dataclass
 
 KINDS_OF: dict[ElementType, Kind] = {F32: Kind.F32, F64: Kind.F64, I16: Kind.F32}  # of what the update is computed in
 

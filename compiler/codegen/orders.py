@@ -8,7 +8,6 @@ vectors, until none is left. A loop over batches does so for a window of places 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -23,6 +22,7 @@ from shapescript.compiler.numerics.philox import GROUP_WORDS, Domain
 from shapescript.compiler.numerics.sampling import ROW, WORDS_A_ROW
 from shapescript.compiler.numerics.scalar import U32, U64, Argument
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
 
 WINDOW = 1024  # places
 WIDTH = 32  # places that go through the network together

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen.nests import Axis, dense_strides, merged
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
+from shapescript.compiler.records.dataclass import dataclass
 
 A, B, C = range(3)  # the places of the operands and the result among an axis's strides; what else is read at the result's places follows
 

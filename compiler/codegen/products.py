@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.contraction import BatchAxis, Contraction, Epilogue, emit_contraction, scratch_bytes
+from shapescript.compiler.codegen.contraction import (
+    BatchAxis,
+    BeforeRun,
+    Contraction,
+    Cut,
+    Epilogue,
+    cut_of,
+    cut_units,
+    emit_contraction,
+    plan_contraction,
+    scratch_bytes,
+    share_of,
+)
 from shapescript.compiler.codegen.dropout import region_masks
 from shapescript.compiler.codegen.elements import is_short, region_key
 from shapescript.compiler.codegen.elementwise import ElementwiseKernel, emit_kernel
 from shapescript.compiler.codegen.emit import Value
 from shapescript.compiler.codegen.epilogues import RegionEpilogue
+from shapescript.compiler.codegen.in_scratch import InScratch
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
+from shapescript.compiler.codegen.memory import ALIGNMENT
 from shapescript.compiler.codegen.nests import SizeArguments, placed_strides
 from shapescript.compiler.codegen.product_axes import (
     A,
@@ -29,25 +43,28 @@ from shapescript.compiler.codegen.product_axes import (
     product_axes,
     unmerged,
 )
+from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op, free_values
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, number, product
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.locations import has_storage
+from shapescript.compiler.records.dataclass import dataclass
 
 NUMBER_BYTES = 64  # of scratch, for an operand or result without axes
+PICOSECONDS_A_VECTOR = 320  # of fused multiply-adds, with what goes with them
 
 
 @lowers("contraction")
 def _contraction(low: Lowering, op: Op) -> None:
     element = nodes.Value(TensorType(result_type(op.result).element))
-    _Product(low, op, Block((element,), (), (element,)), (), ()).lower()
+    Product(low, op, Block((element,), (), (element,)), (), ()).lower()
 
 
 @lowers("fused_contraction")
 def _fused_contraction(low: Lowering, op: Op) -> None:
-    _Product(low, op, op.regions[0], op.operands[2:], tuple(map(tuple, op.attributes["maps"]))).lower()
+    Product(low, op, op.regions[0], op.operands[2:], tuple(map(tuple, op.attributes["maps"]))).lower()
 
 
 Evaluate = Callable[[Size], emit.Size]
@@ -71,7 +88,8 @@ class _Shape:
         return replace(found, run=value(summed.size), a_run=value(runs.strides[A]), b_run=value(runs.strides[B]))
 
     def batch(self, value: Evaluate) -> list[BatchAxis]:
-        return [BatchAxis(value(axis.size), *(value(axis.strides[place]) for place in (A, B, C))) for axis in self.axes.batch]
+        strides = ([value(axis.strides[place]) for place in (A, B, C)] for axis in self.axes.batch)
+        return [BatchAxis(value(axis.size), a, b, c) for axis, (a, b, c) in zip(self.axes.batch, strides, strict=True)]
 
     @property
     def stores_rows(self) -> bool:
@@ -79,15 +97,17 @@ class _Shape:
         return self.axes.columns.size == ONE or self.axes.columns.strides[C] == ONE
 
 
-class _Product:
+class Product:
     """One contraction of the program. `region` is what becomes of its elements, `extras` what it reads beside them."""
+
+    part: InScratch | None = None
 
     def __init__(self, low: Lowering, op: Op, region: Block, extras: Sequence[nodes.Value], maps: Sequence[tuple[int, ...]]) -> None:
         self.low, self.op, self.region = low, op, region
         self.left, self.right, self.out = (tuple(op.attributes[name]) for name in ("left", "right", "out"))
         self.names, self.sizes = SizeArguments(), dict[int, Size]()
-        for letters, operand in zip((self.left, self.right), op.operands, strict=False):
-            self.sizes |= {letter: self.names.name(axis) for letter, axis in zip(letters, result_type(operand).axes, strict=True)}
+        for letters, kind in zip((self.left, self.right), self.operand_axes(), strict=True):
+            self.sizes |= {letter: self.names.name(axis) for letter, axis in zip(letters, kind, strict=True)}
         parameters = region.parameters[1:]
         self.varying = [(extra, p, positions) for extra, p, positions in zip(extras, parameters, maps, strict=True) if positions]
         self.inputs = {value: low.number(value) for value in free_values(region)}
@@ -96,22 +116,32 @@ class _Product:
         space = [self.names.original(self.sizes[letter]) for letter in self.out]
         self.masks = region_masks(low, region, self.inputs, space)
 
+    def operand_axes(self) -> list[Sequence[Size]]:
+        """Of the contraction's two operands."""
+        return [result_type(operand).axes for operand in self.op.operands[:2]]
+
+    def groups(self) -> Groups:
+        return group(self.left, self.right, self.out, self.sizes)
+
+    def axes(self, a: Operand, b: Operand, groups: Groups) -> ProductAxes:
+        return product_axes(a, b, Operand(self.out), self.others(), groups, self.sizes)
+
     def lower(self) -> None:
-        groups = group(self.left, self.right, self.out, self.sizes)
+        groups = self.groups()
         first, second = Operand(self.left), Operand(self.right)
         groups = packing_less(second if groups.swapped else first, first if groups.swapped else second, groups, self.sizes)
         in_place = are_runs(first, second, groups, self.sizes)
         with ExitStack() as scratches:
-            left, right = (self._operand(place, groups, in_place, scratches) for place in range(2))
+            left, right = (self.operand(place, groups, in_place, scratches) for place in range(2))
             a, b = (right, left) if groups.swapped else (left, right)
-            axes = product_axes(a[0], b[0], Operand(self.out), self._others(), groups, self.sizes)
+            axes = self.axes(a[0], b[0], groups)
             targets = [low_pointer for result in self.op.results if (low_pointer := self._target(result, scratches)) is not None]
             self._emit(axes, a[1], b[1], targets)
             numbers = [result for result in self.op.results if not has_storage(result)]
             for result, target in zip(numbers, targets if numbers else (), strict=True):
                 self.low.define(result, self.low.load_number(target, result_type(result).element))
 
-    def _operand(self, place: int, groups: Groups, in_place: bool, scratches: ExitStack) -> tuple[Operand, Value]:
+    def operand(self, place: int, groups: Groups, in_place: bool, scratches: ExitStack) -> tuple[Operand, Value]:
         low, value, operand = self.low, self.op.operands[place], Operand((self.left, self.right)[place])
         if not has_storage(value):
             pointer = scratches.enter_context(low.scratch(NUMBER_BYTES))
@@ -128,7 +158,7 @@ class _Product:
             return scratches.enter_context(self.low.scratch(NUMBER_BYTES))
         return self.low.pointer(result) if self.low.has_place(result) else None
 
-    def _others(self) -> list[Mapping[int, Size]]:
+    def others(self) -> list[Mapping[int, Size]]:
         """Strides along the result's letters of what the region reads, and of the indices that it uses."""
         rank, axes = len(self.out), [self.sizes[letter] for letter in self.out]
         strides = [placed_strides([axes[place] for place in positions], positions, rank) for _, _, positions in self.varying]
@@ -163,27 +193,77 @@ class _Product:
             *(low.pointer(extra) for extra, _, _ in self.varying),
             *(part for mask in self.masks.values() for part in (mask.pointer, mask.scale, mask.active)),
             *self.inputs.values(),
+            *([part.tensor] if (part := self.part) else []),
             *(emit.size(low.size(size)) for size in self.names.run_time),
         ]
-        form = None if is_plain else Epilogue(epilogue.emit_vector, (), inline)
-        bytes_needed = scratch_bytes(low.target, shape.contraction(at_call), low.b, epilogue=form)
+        form = None if is_plain else Epilogue(epilogue.emit_vector, (), inline, not returns_first)
+        contraction, batch = shape.contraction(at_call), shape.batch(at_call)
+        plan = plan_contraction(low.target, contraction)
+        if part and part.is_run:  # all panels read a run's part while it is there
+            plan = replace(plan, steps_first=True)
+        cut = Cut.BATCH if batch else cut_of(plan, contraction)
+        units = cut_units(low.b, plan, contraction, batch, cut)
+        shares = shares_of(low, units, _work(low, contraction, batch))
+        bytes_each = emit.round_up(low.b, scratch_bytes(low.target, contraction, low.b, epilogue=form, plan=plan), ALIGNMENT)
+        bytes_each = emit.plus(low.b, bytes_each, part.rounded_bytes(low.b, at_call) if part else 0)
 
-        def body(b: emit.Builder, given: Sequence[Value]) -> None:
-            left, right, scratch, *rest = given
+        def body(b: emit.Builder, given: Sequence[Value], share_: Part) -> None:
+            left, right, scratch, bytes_of_share, *rest = given
             values = self.names.values(given)
 
             def here(size: Size) -> emit.Size:
                 return values.of(b, size)
 
-            finish = None if is_plain else Epilogue(epilogue.emit_vector, tuple(rest), inline)
             contraction, batch = shape.contraction(here), shape.batch(here)
-            emit_contraction(b, low.target, contraction, left, right, rest[0], scratch, epilogue=finish, batch=batch)
+            own = emit.at(b, scratch, emit.times(b, share_.share, bytes_of_share), emit.I8)
+            share, before_run = None, None
+            if cut is Cut.BATCH:
+                batch[0] = replace(batch[0], low=share_.low, size=share_.high)
+            else:
+                share = share_of(b, plan, contraction, cut, share_.low, share_.high)
+            if part:
+                places, sizes = [left, right, rest[0]], rest[len(rest) - len(self.names.run_time) :]
+                tensor, places[part.place] = rest[len(rest) - len(sizes) - 1], own
+                left, right, rest[0] = places
+                if part.is_run:
+                    before_run = BeforeRun(self._moved, (tensor, own, *sizes))
+                else:
+                    batch[0] = replace(batch[0], around=part.around(values, tensor, own))
+                own = emit.at(b, own, part.rounded_bytes(b, here), emit.I8)
+            finish = None if is_plain else Epilogue(epilogue.emit_vector, tuple(rest), inline, not returns_first)
+            emit_contraction(
+                b,
+                low.target,
+                contraction,
+                left,
+                right,
+                rest[0],
+                own,
+                epilogue=finish,
+                plan=plan,
+                share=share,
+                batch=batch,
+                before_run=before_run,
+            )
 
-        with low.scratch(bytes_needed) as scratch:
+        with low.scratch(emit.times(low.b, shares, bytes_each)) as scratch:
             order = {value: place for place, value in enumerate((*region.parameters, *self.inputs))}
             used = tuple(order[value] for value in (*epilogue.varying, *epilogue.uniform))
-            key = (shape.element, axes, stored, used, self.indexed, region_key(region, free_values(region)))
-            low.shared("product", key, [a, b, scratch, *captured], body)
+            key = (shape.element, axes, stored, used, self.indexed, region_key(region, free_values(region)), part and part.key)
+            split(low, "product", key, [a, b, scratch, emit.size(bytes_each), *captured], units, shares, body)
+
+    def _moved(self, b: emit.Builder, given: Sequence[Value], number: Value) -> None:
+        """Before a run; given: the tensor, the scratch, the run-time sizes."""
+        assert self.part is not None
+        self.part.move(b, self.names.values(given), given[0], given[1], number)
+
+
+def _work(low: Lowering, contraction: Contraction, batch: Sequence[BatchAxis]) -> emit.Size:
+    """Picoseconds that a product takes one core, about."""
+    steps: emit.Size = PICOSECONDS_A_VECTOR // low.target.lanes
+    for count in (contraction.m, contraction.n, contraction.k, *(axis.size for axis in batch)):
+        steps = emit.times(low.b, steps, count)
+    return steps
 
 
 @contextmanager

@@ -9,11 +9,11 @@ product's epilogue.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import I32, I64, Builder, Size, Value, at, constant, iota, lane_mask, loop, splat, store
 from shapescript.compiler.numerics.philox import GROUP_WORDS, KEY_STEPS, MULTIPLIERS, ROUNDS, RUN, STREAM_MASK, VECTOR, Domain
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

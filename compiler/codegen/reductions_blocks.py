@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import BLOCK, I1, I64, LANES, Builder, ElementType, Size, Value, at, is_float, load, store
 from shapescript.compiler.numerics import elementary
 from shapescript.compiler.numerics.scalar import Argument, Kind
+from shapescript.compiler.records.dataclass import dataclass
 
 LEVELS = 28  # sums kept of 1, 2, 4, ... blocks: enough for 2^40 elements
 _KINDS = {emit.F32: Kind.F32, emit.F64: Kind.F64, emit.I64: Kind.I64}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -15,12 +14,15 @@ from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.reductions import Reduction, reduce_run
+from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
 
 LOSS_BYTES = 64  # of scratch: the loss, and the label where it is a number
+PICOSECONDS_A_LOGIT = 600
 
 
 @lowers("cross_entropy")
@@ -47,16 +49,26 @@ def _cross_entropy(low: Lowering, op: Op) -> None:
             *(emit.size(low.size(size)) for size in names.run_time),
         ]
 
-        def body(b: Builder, given: Sequence[Value]) -> Value:
+        def outside(b: Builder, given: Sequence[Value]) -> Value:
             sizes = names.values(given)
-            return shape.build(b, given[:4], sizes.of(b, count), sizes.of(b, width))
+            return first_outside(b, given[1], sizes.of(b, count), sizes.of(b, width))
 
-        bad = low.shared("cross_entropy", (shape, count, width), arguments, body, I64)
+        def each_row(b: Builder, given: Sequence[Value], part: Part) -> None:
+            sizes = names.values(given)
+            shape.rows(b, given[:4], sizes.of(b, count), sizes.of(b, width), part)
+
+        def mean(b: Builder, given: Sequence[Value]) -> None:
+            shape.mean(b, given[3], names.values(given).of(b, count))
+
+        key, many, wide = (shape, count, width), emit.size(low.size(rows)), emit.size(low.size(classes))
+        bad = low.shared("labels_outside", key, arguments, outside, I64)
         found = b.icmp_signed("!=", bad, I64(ALL_GOOD))
         label = load(b, b.select(found, at(b, label_pointer, bad, I64), scratch), I64)
-        many, wide = emit.size(low.size(rows)), emit.size(low.size(classes))
         low.fail_if(found, Site("label", op), [bad, label, wide])
         low.fail_if(b.icmp_signed("==", many, I64(0)), Site("reduction of nothing", op))
+        work = emit.times(b, emit.times(b, many, wide), PICOSECONDS_A_LOGIT)
+        split(low, "cross_entropy", key, arguments, many, shares_of(low, many, work), each_row)
+        low.shared("cross_entropy_mean", key, arguments, mean)
         low.define(loss, low.load_number(scratch, element))
 
 
@@ -69,7 +81,7 @@ class Greatest(Reduction):
 
 @dataclass(frozen=True)
 class _Rows:
-    """The shared function. `keeps`: whether probabilities are wanted. Scratch: the loss, then each row's sum and its gap to the top."""
+    """The shared functions. `keeps`: whether probabilities are wanted. Scratch: the loss, then each row's sum and its gap to the top."""
 
     element: Element
     keeps: bool
@@ -78,17 +90,10 @@ class _Rows:
     def kind(self) -> ElementType:
         return MEMORY_TYPES[self.element]
 
-    def build(self, b: Builder, tensors: Sequence[Value], rows: emit.Size, classes: emit.Size) -> Value:
-        """tensors: the addresses of logits, labels, probabilities and scratch.
-
-        Returns the first row whose label is out of range, before anything is written, else ALL_GOOD.
-        """
+    def rows(self, b: Builder, tensors: Sequence[Value], rows: emit.Size, classes: emit.Size, part: Part) -> None:
+        """tensors: the addresses of logits, labels, probabilities and scratch."""
         logits, labels, probabilities, scratch = tensors
-        bad = first_outside(b, labels, rows, classes)
-        with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
-            b.ret(bad)
-        sums = at(b, scratch, LOSS_BYTES, emit.I8)
-        gaps = at(b, sums, emit.round_up(b, rows, LANES), self.kind)
+        sums, gaps = self._room(b, scratch, rows)
 
         def row(r: Value, _: Sequence[Value]) -> None:
             start = emit.times(b, r, classes)
@@ -97,7 +102,16 @@ class _Rows:
             store(b, total, at(b, sums, r, self.kind))
             store(b, gap, at(b, gaps, r, self.kind))
 
-        emit.loop(b, 0, rows, 1, row)
+        emit.loop(b, part.low, part.high, 1, row)
+
+    def _room(self, b: Builder, scratch: Value, rows: emit.Size) -> tuple[Value, Value]:
+        """Where the rows' sums and gaps lie."""
+        sums = at(b, scratch, LOSS_BYTES, emit.I8)
+        return sums, at(b, sums, emit.round_up(b, rows, LANES), self.kind)
+
+    def mean(self, b: Builder, scratch: Value, rows: emit.Size) -> None:
+        """The loss, from what the rows have left."""
+        sums, gaps = self._room(b, scratch, rows)
 
         def losses(b: Builder, i: Value, mask: Value | None) -> list[Value]:
             total, gap = (load(b, at(b, values, i, self.kind), self.kind, LANES, mask) for values in (sums, gaps))
@@ -105,7 +119,6 @@ class _Rows:
 
         (total,) = reduce_run(b, [Reduction("sum", self.kind)], rows, losses)
         store(b, b.fdiv(total, b.sitofp(emit.size(rows), self.kind)), scratch)
-        return I64(ALL_GOOD)
 
     def _row(self, b: Builder, line: Value, label: Value, probabilities: Value, classes: emit.Size) -> tuple[Value, Value]:
         """A row's sum of exponentials, and its label's logit less the greatest one."""

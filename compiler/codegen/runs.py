@@ -4,7 +4,6 @@ before it have places."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.elements import expression
@@ -15,6 +14,7 @@ from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.storage import copy_bytes
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import Element
+from shapescript.compiler.records.dataclass import dataclass
 
 Run = Callable[[Builder, Value, Value, emit.Size], None]  # what is done with one run: target, source, how many elements
 

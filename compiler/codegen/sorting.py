@@ -7,7 +7,6 @@ they ascend, with one key for both zeros and the greatest for NaN; its complemen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.along import three_axes, where_any
@@ -16,6 +15,7 @@ from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.records.dataclass import dataclass
 
 PAIR = emit.vector_of(I64, 2)
 PAIR_BYTES = 16

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
+from shapescript.compiler.records.dataclass import dataclass
 
 NO_FMA = "R1501"
 
@@ -50,6 +51,11 @@ def x86_64_v4() -> Target:
 def aarch64() -> Target:
     """Armv8-A with NEON, which always has fused multiply-add."""
     return Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", lanes=4, registers=32, tile_rows=8)
+
+
+def llvm_version() -> str:
+    """Of LLVM, and of what it is called through."""
+    return f"{llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
 
 
 @cache

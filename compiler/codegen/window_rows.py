@@ -8,7 +8,6 @@ tensor are where a padding is; which part of a row lies inside is known before t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 
@@ -26,6 +25,7 @@ from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import LARGEST, Size, product
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.windows import STEPS
+from shapescript.compiler.records.dataclass import dataclass
 
 MOST_MASKS = 4  # vectors of a row whose masks are made before the rows
 

@@ -23,17 +23,21 @@ def _windows(low: Lowering, op: Op) -> None:
     (x,) = op.operands
     names = SizeArguments()
     shape = shape_of(op, x, op.result, names)
-    element, fill = result_type(x).element, op.attributes["fill"]
-    fill = emit.constant(int(fill), emit.I8) if element is Element.BOOL else known_number(fill, element)
+    fill = fill_of(op)
 
     def body(b: Builder, given: Sequence[Value]) -> None:
-        _emit_windows(b, names.values(given), shape, given[0], given[1], fill)
+        emit_windows(b, names.values(given), shape, given[0], given[1], fill)
 
     arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
     low.shared("windows", (shape, str(fill)), arguments, body)
 
 
-def _emit_windows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Value, fill: Value) -> None:
+def fill_of(op: Op) -> Value:
+    element, fill = result_type(op.operands[0]).element, op.attributes["fill"]
+    return emit.constant(int(fill), emit.I8) if element is Element.BOOL else known_number(fill, element)
+
+
+def emit_windows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Value, fill: Value) -> None:
     element, filled = shape.element, splat(b, fill, LANES)
 
     def inside(row: Row) -> None:

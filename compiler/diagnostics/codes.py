@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shapescript.compiler.diagnostics.codes_check import CHECK_CODES
 from shapescript.compiler.diagnostics.codes_runtime import RUNTIME_CODES
 from shapescript.compiler.diagnostics.codes_syntax import SYNTAX_CODES
+from shapescript.compiler.records.dataclass import dataclass
 
 FAMILIES = {
     "E01": "layout and syntax",

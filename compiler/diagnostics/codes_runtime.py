@@ -14,6 +14,8 @@ RUNTIME_CODES: tuple[tuple[str, str, str], ...] = (
      "A call gives each parameter without a default once, and no others."),
     ("R1006", "an array that can't be used",
      "An array that is changed must be writable, and none may share memory with one that is changed."),
+    ("R1007", "a number of threads that can't be used",
+     "A call uses 1 to 256 threads; it is given by `shapescript.threads(n)`, `--threads` or the variable SHAPESCRIPT_THREADS."),
     # R11xx: values during a run
     ("R1101", "a label or index out of range",
      "Labels and indices go from 0 to the axis's size less 1. Nothing was changed."),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ Text is bounded whatever the names and lines: long words, lines and lists are cu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.diagnostics.model import Diagnostic, Severity, Span
 from shapescript.compiler.diagnostics.width import ELLIPSIS, bounded, columns, shortened, visible
+from shapescript.compiler.records.dataclass import dataclass
 
 LONGEST_MESSAGE = 2000
 LONGEST_PATH = 300

@@ -6,11 +6,12 @@ runtime/layout.py states the same rule for the objects that users hold; a test c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element, LeafType, ModelType, TensorType, sorted_leaves
+from shapescript.compiler.records.dataclass import dataclass
 
 ALIGNMENT = 64
 

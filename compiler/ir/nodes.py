@@ -8,12 +8,13 @@ changed: a pass builds new ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from shapescript.compiler.diagnostics.model import Span
 from shapescript.compiler.ir.sizes import Symbol
 from shapescript.compiler.ir.types import Type
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from shapescript.compiler.records.dataclass import dataclass
 
 LARGEST = 2**48  # of a size, and of a tensor's number of elements
 
@@ -37,6 +38,9 @@ class Symbol:
     value: int | None = None
     quotient: tuple[Size, Size] | None = None
     rounded: bool = False
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.number))  # a quotient's name says what is in it, and sizes are hashed all the time
 
     def __str__(self) -> str:
         return self.name
@@ -68,6 +72,8 @@ class Size:
         return render(self)
 
     def __add__(self, other: Size) -> Size:
+        if not self.terms or not other.terms:
+            return self if self.terms else other
         return _collect(itertools.chain(self.terms, other.terms))
 
     def __neg__(self) -> Size:
@@ -106,6 +112,8 @@ class Size:
         """Raises InexactDivision where a quotient becomes one of known numbers that doesn't divide."""
         if not any(symbol in values for symbol in self.symbols()):
             return self
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:  # most axes are a symbol
+            return _substituted(self.terms[0][0][0], values)
         total = ZERO
         for monomial, count in self.terms:
             product = number(count)
@@ -126,6 +134,8 @@ def _substituted(symbol: Symbol, values: Mapping[Symbol, Size]) -> Size:
 
 def _product(symbols: Monomial, count: int) -> tuple[tuple[Monomial, int], ...]:
     """The terms of a product of symbols: an exact quotient times its denominator is its numerator."""
+    if not symbols or (len(symbols) == 1 and symbols[0].quotient is None):
+        return ((symbols, count),)
     for place, symbol in enumerate(symbols):
         if symbol.quotient is None or symbol.rounded or len(symbol.quotient[1].terms) != 1:
             continue
@@ -151,7 +161,14 @@ def _collect(terms: Iterable[tuple[Monomial, int]]) -> Size:
     for monomial, count in terms:
         counts[monomial] = counts.get(monomial, 0) + count
     kept = [(monomial, count) for monomial, count in counts.items() if count]
+    if len(kept) < 2:
+        return Size(tuple(kept))
     return Size(tuple(sorted(kept, key=lambda term: ([_order(symbol) for symbol in term[0]], term[1]))))
+
+
+def in_order(terms: Iterable[tuple[Monomial, int]]) -> Size:
+    """The size of these terms, whose symbols may have been numbered anew since they were put in order."""
+    return _collect((tuple(sorted(monomial, key=_order)), count) for monomial, count in terms)
 
 
 def number(value: int) -> Size:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ def substitute_start(start: StartRule | None, values: Mapping[Symbol, Size]) -> 
 
 
 def _substitute_number(number: HostNumber, values: Mapping[Symbol, Size]) -> HostNumber:
+    if number.size is None and not number.parts:
+        return number
     size = None if number.size is None else number.size.substitute(values)
     return HostNumber(number.operator, tuple(_substitute_number(part, values) for part in number.parts), number.value, size)
 

@@ -4,12 +4,13 @@ here an axis is its size."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from shapescript.compiler.ir.groups import fits
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ir.starts import StartRule, substitute_start
+from shapescript.compiler.records.dataclass import dataclass
 
 
 class Element(Enum):
@@ -19,13 +20,9 @@ class Element(Enum):
     I64 = "i64"
     BOOL = "bool"
 
-    @property
-    def is_float(self) -> bool:
-        return self in (Element.F32, Element.F64, Element.BF16)
-
-    @property
-    def bytes(self) -> int:
-        return {Element.F32: 4, Element.F64: 8, Element.BF16: 2, Element.I64: 8, Element.BOOL: 1}[self]
+    def __init__(self, name: str) -> None:
+        self.is_float = name in ("f32", "f64", "bf16")
+        self.bytes = {"f32": 4, "f64": 8, "bf16": 2, "i64": 8, "bool": 1}[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +265,11 @@ def substitute_dataset(dataset: DatasetType, values: Mapping[Symbol, Size]) -> D
 
 
 def substitute_model(model: ModelType, values: Mapping[Symbol, Size]) -> ModelType:
-    members = tuple(replace(m, type=_substitute_member(m.type, values), start=substitute_start(m.start, values)) for m in model.members)
+    if not values:
+        return model
+    members = tuple(
+        Member(m.name, _substitute_member(m.type, values), substitute_start(m.start, values), m.is_buffer) for m in model.members
+    )
     arguments = tuple(argument.substitute(values) for argument in model.arguments)
     return replace(model, arguments=arguments, members=members, models=tuple(substitute_model(inner, values) for inner in model.models))
 

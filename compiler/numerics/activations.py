@@ -5,13 +5,12 @@ a = |x|, where S is a power of e times a smooth function: x S(x) is -a S(-a) for
 kept as a number near 1 and an exponent until the end, so that results below the smallest normal number round once.
 """
 
-from dataclasses import dataclass
-
 from shapescript.compiler.numerics.exponentials import EXPONENTIAL, expm1, reduced, scaled_twice
 from shapescript.compiler.numerics.formats import polynomial
 from shapescript.compiler.numerics.logarithms import log1p
 from shapescript.compiler.numerics.scalar import F32, F64, Constant, Expr, Kind, fma, select, sqrt
 from shapescript.compiler.numerics.selections import relu
+from shapescript.compiler.records.dataclass import dataclass
 
 # P(0 < X < a) of the normal distribution is a N(a^2) for a below 0.75, and P(X < -a) is e^(-a^2/2) T(t) / (a + middle) above it, with
 # t = (a - middle) / (a + middle). Minimax, highest power first (bench/fit_polynomials.py); errors 2^-25 and 2^-53, 2^-26 and 2^-54.

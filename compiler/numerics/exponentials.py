@@ -3,10 +3,9 @@
 exp: x = n ln 2 + r with |r| <= ln(2)/2, e^r = 1 + r + r^2 P(r), and two scalings by powers of two of which only the second rounds.
 """
 
-from dataclasses import dataclass
-
 from shapescript.compiler.numerics.formats import FORMATS, INFINITY, LOG2_E, polynomial, power_of_two, with_sign_of
 from shapescript.compiler.numerics.scalar import F32, F64, Expr, Kind, floor, fma, roundeven, select
+from shapescript.compiler.records.dataclass import dataclass
 
 # P, highest power first. f32: Cephes' expf (S. Moshier). f64: minimax, error 2^-60 relative to r (bench/fit_polynomials.py).
 EXPONENTIAL: dict[Kind, tuple[float, ...]] = {

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.numerics.scalar import F32, F64, U32, U64, Constant, Expr, Kind, bitcast, fma, select
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ Every operation rounds once, to nearest even, and none is fused but `fma`.
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+from shapescript.compiler.records.dataclass import dataclass
 
 
 class Kind(Enum):

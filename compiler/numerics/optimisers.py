@@ -7,13 +7,13 @@ expression in f64, rounded once to the tensor's type before it meets a tensor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from shapescript.compiler.numerics.norms import FIRST_FACTOR
 from shapescript.compiler.numerics.ranges import RANGES, Range
 from shapescript.compiler.numerics.scalar import F64, I64, Argument, Expr, Kind, select, sqrt
 from shapescript.compiler.numerics.selections import maximum
+from shapescript.compiler.records.dataclass import dataclass
 
 # The words of an optimiser's block: the number of updates done, the address of each slot, the bits of each constant as f64.
 BLOCK_WORDS = 16

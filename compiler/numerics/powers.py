@@ -4,12 +4,11 @@ pow computes e ** (y log |x|). For f32 in f64. For f64 the logarithm has about 1
 multiplies its error by up to 745.
 """
 
-from dataclasses import dataclass
-
 from shapescript.compiler.numerics.exponentials import EXP_RANGE, EXPONENTIAL, exp_in_range, reduced, scaled_twice
 from shapescript.compiler.numerics.formats import FORMATS, INFINITY, NAN, polynomial, scaled
 from shapescript.compiler.numerics.logarithms import log_of_parts
 from shapescript.compiler.numerics.scalar import F32, F64, I64, Apply, Constant, Expr, bitcast, fma, narrow, select, widen
+from shapescript.compiler.records.dataclass import dataclass
 
 # log m = 2s + s z (2/3 + z Q(z)) with s = (m-1)/(m+1), z = s^2; minimax, error 2^-66 relative to s (bench/fit_polynomials.py).
 LOG_TAIL = (

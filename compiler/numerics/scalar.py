@@ -6,7 +6,6 @@ computed once. Building checks kinds, so an `Expr` that exists is well typed.
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from shapescript.compiler.numerics.operations import (
@@ -30,6 +29,7 @@ from shapescript.compiler.numerics.operations import (
     representable,
     round_to_f32,
 )
+from shapescript.compiler.records.dataclass import dataclass
 
 __all__ = [
     "BOOL",

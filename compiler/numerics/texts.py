@@ -5,7 +5,6 @@ The checker counts and the runtime reads, both by these functions: a size that t
 
 from __future__ import annotations
 
-import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,8 @@ def places_of(path: str | Path, folders: Sequence[str | Path]) -> list[Path]:
     """Where a data file is looked for, in order: in each of the folders, or at its one place in Python's library."""
     text = str(path)
     if text.startswith(PYTHON_PREFIX):
+        import sysconfig  # slow to load, and few programs need it
+
         return [Path(sysconfig.get_path("stdlib")) / text.removeprefix(PYTHON_PREFIX)]
     return list(dict.fromkeys((Path(folder) / path).absolute() for folder in folders))
 

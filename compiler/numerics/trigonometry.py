@@ -4,8 +4,6 @@
 don't: a window of them, times M, gives that fraction as a fixed-point number, exactly enough for the worst case of the format.
 """
 
-from dataclasses import dataclass
-
 from shapescript.compiler.numerics.formats import FORMATS, INFINITY, NAN, polynomial
 from shapescript.compiler.numerics.scalar import (
     F32,
@@ -24,6 +22,7 @@ from shapescript.compiler.numerics.scalar import (
     umul_wide,
     widen,
 )
+from shapescript.compiler.records.dataclass import dataclass
 
 # The first 1280 binary digits of 1 / (2 pi).
 TURN_BITS = 1280

@@ -19,6 +19,7 @@ from shapescript.compiler.ops import (
     reserve,
     shapes,
     texts,
+    window_products,
     windows,
 )
 
@@ -41,5 +42,6 @@ __all__ = [
     "reserve",
     "shapes",
     "texts",
+    "window_products",
     "windows",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.diagnostics.model import Span
@@ -11,6 +10,7 @@ from shapescript.compiler.ir.nodes import Function
 from shapescript.compiler.ir.sizes import InexactDivision, Size, Symbol, evaluate, number
 from shapescript.compiler.ir.types import DatasetType, TensorType
 from shapescript.compiler.ops.protocol import ExecutionError, inexact_axis
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What the fusion pass makes: one loop nest that computes several elementwise operations, and a contraction with an epilogue.
+"""What the fusion passes make: one loop nest that computes several elementwise operations, a contraction with an epilogue, and reductions
+with the elementwise work around them.
 
 kernel(operands...) {space, maps}: for every point of `space` (axes in loop order) the region is evaluated on the operands' elements at
 that point: region parameters and yields are tensors without axes. maps[i][j] is the place in `space` of operand i's axis j, in any order;
@@ -7,16 +8,22 @@ in `space` and the index along space's axis `position`. A region uses nothing fr
 
 fused_contraction(left, right, extras...) {left, right, out, maps}: as contraction; the region takes an element of the contraction and
 the extras' elements at the same place (maps as above, with the result's axes as space) and yields the results' elements.
+
+fused_reduction(operands...) {space, maps, positions}: as kernel, with reductions over the axes `positions` of the space in the region:
+reduce(x) {kind, positions} is the reduction of x over these axes in the order of docs/exactness.md, the same at each of their points. So a
+region holds softmax, or a layer's normalisation. What is the same along these axes (`varies` says what isn't) is a result without them.
+It is ordered, since all reductions but sums fail where there is nothing to reduce.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import TensorType, Type
-from shapescript.compiler.ops.shapes import operand_type
+from shapescript.compiler.ops.elementwise import FLOATS, NUMBERS
+from shapescript.compiler.ops.shapes import operand_type, without
 from shapescript.compiler.ops.table import Kernel, NoDerivative, OpEntry, attribute, entry, register, require
 
 
@@ -30,8 +37,8 @@ def _check_maps(op: Op, first: int, space: Sequence[Size], maps: Sequence[Sequen
         )
 
 
-def _results(op: Op, space: Sequence[Size]) -> tuple[Type, ...]:
-    found: list[Type] = []
+def _results(op: Op, space: Sequence[Size]) -> tuple[TensorType, ...]:
+    found: list[TensorType] = []
     for value in op.regions[0].yields:
         kind = value.type
         require(isinstance(kind, TensorType) and not kind.axes, op, "a region yields elements")
@@ -63,5 +70,43 @@ def _infer_fused_contraction(op: Op) -> tuple[Type, ...]:
     return _results(op, product.axes)
 
 
+REDUCTIONS = ("sum", "mean", "max", "min")
+
+
+def _infer_reduce(op: Op) -> tuple[Type, ...]:
+    kind = operand_type(op)
+    require(attribute(op, "kind") in REDUCTIONS and not kind.axes, op, "reduces elements")
+    require(kind.element in (FLOATS if op.attributes["kind"] == "mean" else NUMBERS), op, "takes numbers")
+    return (kind,)
+
+
+def varies(op: Op) -> set[Value]:
+    """The values in the region of a fused reduction that differ along its reduced axes."""
+    positions, (region,) = set(op.attributes["positions"]), op.regions
+    maps = zip(region.parameters, op.attributes["maps"], strict=True)
+    found = {parameter for parameter, map_ in maps if not positions.isdisjoint(map_)}
+    for inner in region.ops:
+        is_index = inner.name == "iota" and inner.attributes["position"] in positions
+        is_given = inner.name != "reduce" and any(operand in found for operand in inner.operands)
+        if is_index or is_given or inner.name == "dropout":
+            found.update(inner.results)
+    return found
+
+
+def _infer_fused_reduction(op: Op) -> tuple[Type, ...]:
+    require(len(op.regions) == 1, op, "has one region")
+    space, positions = tuple(attribute(op, "space")), attribute(op, "positions")
+    _check_maps(op, 0, space, attribute(op, "maps"))
+    _check_parameters(op, [operand_type(op, place) for place in range(len(op.operands))])
+    require(bool(positions) and list(positions) == sorted(set(positions)) and positions[-1] < len(space), op, "positions must ascend")
+    reductions = [inner for inner in op.regions[0].ops if inner.name == "reduce"]
+    require(all(inner.attributes["positions"] == positions for inner in reductions), op, "reduces over other axes")
+    points, short = varies(op), without(space, positions)
+    kinds = zip(op.regions[0].yields, _results(op, space), strict=True)
+    return tuple(kind if value in points else TensorType(kind.element, short) for value, kind in kinds)
+
+
+register(OpEntry("reduce", _infer_reduce, NoDerivative.FORBIDDEN, Kernel("reduce")))
+register(OpEntry("fused_reduction", _infer_fused_reduction, NoDerivative.FORBIDDEN, Kernel("fused_reduction"), ordered=True))
 register(OpEntry("kernel", _infer_kernel, NoDerivative.FORBIDDEN, Kernel("kernel")))
 register(OpEntry("fused_contraction", _infer_fused_contraction, NoDerivative.FORBIDDEN, Kernel("fused_contraction")))

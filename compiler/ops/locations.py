@@ -7,7 +7,6 @@ A slot belongs to a block, is made anew each time the block is entered, and serv
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.nodes import Block, Function, Value
@@ -15,6 +14,7 @@ from shapescript.compiler.ir.sizes import Size, Symbol, number, product
 from shapescript.compiler.ir.types import DatasetType, ModelType, OptimiserType, TensorType, Type
 from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, KINDS
 from shapescript.compiler.ops.storage import is_stored
+from shapescript.compiler.records.dataclass import dataclass
 
 OPTIMISER_BLOCK_BYTES = 8 * BLOCK_WORDS
 
@@ -48,7 +48,16 @@ class SlotStorage:
     slot: int
 
 
-Storage = ParameterStorage | ResultStorage | Borrowed | SlotStorage
+@dataclass(frozen=True, slots=True)
+class RowStorage:
+    """So many places along the first axis of the tensor `whole`, from the number `start` on: the nearest ones that are inside."""
+
+    whole: Value
+    start: Value
+    places: Size
+
+
+Storage = ParameterStorage | ResultStorage | Borrowed | SlotStorage | RowStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +71,26 @@ class Location:
         return Location(self.storage, self.offset + offset)
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """`size` is in bytes; the slot begins where the last of the slots `above` which it lies ends, of those whose sizes are known with its
+    own."""
+
+    number: int
+    size: Size
+    above: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Plan:
     """locations: of every stored value but those that nobody reads and whose operation can leave them out.
 
-    slots: each block's, as number and size in bytes; the symbols of a size are bound before the first operation that writes to the slot.
+    slots: each block's, those before that others lie above; the symbols of a size are bound before the first operation that writes to the
+    slot.
     """
 
     locations: Mapping[Value, Location]
-    slots: Mapping[Block, tuple[tuple[int, Size], ...]]
+    slots: Mapping[Block, tuple[Slot, ...]]
 
 
 def argument_symbols(function: Function) -> tuple[Symbol, ...]:

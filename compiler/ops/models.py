@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import number
 from shapescript.compiler.ir.types import (
     BOOL,
     FLOAT,
@@ -56,6 +58,34 @@ def _infer_pack(op: Op) -> tuple[Type, ...]:
 # pack {model, absent?}: a model's value from its tensors, in the order of their dotted names. Of a gradient, `absent` names the trained
 # parameters that no gradient reaches.
 register(OpEntry("pack", _infer_pack, NoDerivative.STRUCTURAL, Move("pack")))
+
+
+def flat_type(model: ModelType) -> TensorType | None:
+    """A model's buffer as a tensor: that of one whose tensors are all floats of one type."""
+    elements = {leaf.type.element for leaf in sorted_leaves(model)}
+    if len(elements) != 1 or not all(element.is_float for element in elements):
+        return None
+    (element,) = elements
+    return TensorType(element, (number(flat_layout(model).total // element.bytes),))
+
+
+def _infer_flat(op: Op) -> tuple[Type, ...]:
+    found = flat_type(model_type(op))
+    require(found is not None, op, "the model's tensors are not floats of one type")
+    assert found is not None
+    return (found,)
+
+
+def _infer_pack_flat(op: Op) -> tuple[Type, ...]:
+    model = attribute(op, "model")
+    require([operand.type for operand in op.operands] == [flat_type(model)], op, "the operand is not the model's buffer")
+    return (model,)
+
+
+# flat: a model's buffer, with what lies between its tensors. pack_flat {model}: a model of such a buffer; there are zeros between its
+# tensors again. Both are made when gradients are.
+register(OpEntry("flat", _infer_flat, NoDerivative.FORBIDDEN, View("flat")))
+register(OpEntry("pack_flat", _infer_pack_flat, NoDerivative.FORBIDDEN, Move("pack")))
 
 
 def _infer_copy(op: Op) -> tuple[Type, ...]:

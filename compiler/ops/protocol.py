@@ -20,7 +20,6 @@ An engine executes a function whose sizes are known but for axis variables. Valu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +32,7 @@ from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, FIRST_SLOT,
 from shapescript.compiler.numerics.ranges import RANGES
 from shapescript.compiler.ops.checks import FAILURES
 from shapescript.compiler.ops.windows import misfit
+from shapescript.compiler.records.dataclass import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 OF_LABELS = ("cross_entropy", "nll", "accuracy")  # what takes an index and calls it a label
@@ -133,7 +133,8 @@ def slice_out_of_range(op: Op, start: int, stop: int, size: int) -> ExecutionErr
 
 
 def reduction_of_nothing(op: Op) -> ExecutionError:
-    return ExecutionError("R1103", f"{op.name} of nothing: the reduced axes have no elements, and {op.name} has no value for that", op.span)
+    name = op.attributes["kind"] if op.name == "reduce" else op.name
+    return ExecutionError("R1103", f"{name} of nothing: the reduced axes have no elements, and {name} has no value for that", op.span)
 
 
 def not_finite_loss(op: Op, value: float, step: int | None = None) -> ExecutionError:

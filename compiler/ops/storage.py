@@ -32,11 +32,11 @@ What an engine may rely on:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values, walk
 from shapescript.compiler.ir.types import ModelType, OptimiserType, TensorType, sorted_leaves
 from shapescript.compiler.ops.table import View, entry
+from shapescript.compiler.records.dataclass import dataclass
 
 LOOPS = {"while": 0, "for_range": 2, "for_batches": 5}  # the number of operands before the carried ones
 OWN = -1
@@ -139,7 +139,8 @@ def _walk(block: Block, known: Places) -> None:
 
 
 def packed_in_place(block: Block, known: Mapping[Value, Place]) -> Mapping[Value, tuple[Op, str]]:
-    """Storages that operands of the block's packs fill, and that may be part of the packed model: the pack, and the leaf's dotted name.
+    """Storages that operands of the block's packs fill, and that may be part of the packed model: the pack, and the leaf's dotted name
+    (none for the whole).
 
     They are made in this block and used up by then: nothing that lies there is read later, or taken over by another operation.
     """
@@ -151,15 +152,17 @@ def packed_in_place(block: Block, known: Mapping[Value, Place]) -> Mapping[Value
         lying.setdefault(place.root, []).append(value)
     found: dict[Value, tuple[Op, str]] = {}
     for index, op in enumerate(block.ops):
-        if op.name != "pack":
+        if op.name not in ("pack", "pack_flat"):
             continue
         roots = [known[operand].root for operand in op.operands if operand in known]
-        for leaf, operand in zip(sorted_leaves(op.attributes["model"]), op.operands, strict=True):
+        whole = op.name == "pack_flat"
+        names = [""] if whole else [leaf.name for leaf in sorted_leaves(op.attributes["model"])]
+        for name, operand in zip(names, op.operands, strict=True):
             filled = known.get(operand)
             if filled is None or filled.path or filled.root not in made or filled.root in taken or filled.root in found:
                 continue
             if roots.count(filled.root) == 1 and all(last.get(value, -1) <= index for value in lying[filled.root]):
-                found[filled.root] = op, leaf.name
+                found[filled.root] = op, name
     return found
 
 

@@ -6,13 +6,13 @@ The modules of this room fill the table; `entry(name)` reads it. A test walks it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import Type
 from shapescript.compiler.ir.verifier import InvalidIR
+from shapescript.compiler.records.dataclass import dataclass
 
 if TYPE_CHECKING:
     from shapescript.compiler.numerics.scalar import Expr

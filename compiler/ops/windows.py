@@ -100,9 +100,9 @@ def room_to_check(name: str, attributes: Mapping[str, Any]) -> tuple[Size, ...]:
 
 def misfit(op: Op, room: Size, value: int) -> str:
     """What to say of a size in `room` that is below 0."""
-    if op.name == "fold":
+    if "sizes" in op.attributes:  # a fold
         return f"windows {value + 1} places apart: a stride is at least 1"
     place = op.attributes["positions"][op.attributes["room"].index(room)]
-    axis = operand_type(op).axes[place]
+    axis = operand_type(op, op.attributes.get("side", 0)).axes[place]
     missing = "1 place" if value == -1 else f"{-value} places" if value > -LARGEST else "at least 2**48 places"
     return f"a window doesn't fit into axis {axis}, padding included: it is {missing} too long"

@@ -8,12 +8,13 @@ are walked until nothing changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.ir.nodes import Op, Value, walk_ops
 from shapescript.compiler.ir.types import Element, ModelType, TensorType, sorted_leaves
 from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.ops.table import Control, NoDerivative, entry
+from shapescript.compiler.records.dataclass import dataclass
 
 Place = tuple[Value, str]
 Ways = list[tuple[Value, Value]]

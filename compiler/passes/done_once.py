@@ -7,7 +7,6 @@ again they come in: out of a loop on a tape, out of an `if` as further results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.ir.nodes import Block, Op, Value, walk_ops
@@ -19,6 +18,7 @@ from shapescript.compiler.ops.table import Host, entry
 from shapescript.compiler.passes.kept_by_branches import KeptByBranches
 from shapescript.compiler.passes.renaming import copied, renamed, renamed_values
 from shapescript.compiler.passes.tapes import Tapes
+from shapescript.compiler.records.dataclass import dataclass
 
 APART = ("checkpoint", "isolated")
 

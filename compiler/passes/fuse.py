@@ -18,11 +18,10 @@ with, stay as they are.
 
 from __future__ import annotations
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import Builder, rebuilt, result_type
-from shapescript.compiler.ops.storage import is_stored
-from shapescript.compiler.ops.table import Control, View, entry
+from shapescript.compiler.ops.table import Control, entry
 from shapescript.compiler.passes.fusion_access import Accesses, Map, identity, is_register
 from shapescript.compiler.passes.fusion_groups import Group, Schedule
 from shapescript.compiler.passes.fusion_sinking import sink
@@ -32,17 +31,6 @@ from shapescript.compiler.passes.fusion_uses import Uses, find_uses
 def fuse(function: Function) -> Function:
     body = _fused_block(function.body, Accesses())
     return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
-
-
-def passes_over_memory(function: Function) -> int:
-    """Reads and writes of whole tensors by the operations that aren't views, each counted once wherever it stands."""
-    count = 0
-    for op in walk(function.body):
-        lowering = entry(op.name).lowering
-        if not isinstance(lowering, View | Control):
-            tensors = [value for value in {*op.operands, *op.results} if isinstance(value.type, TensorType) and is_stored(value)]
-            count += len(tensors)
-    return count
 
 
 def _fused_block(block: Block, accesses: Accesses) -> Block:

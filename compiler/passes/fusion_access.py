@@ -4,12 +4,12 @@ cheap expressions of nothing else, are computed at the point and read nothing.""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.table import Scalar, View, entry
+from shapescript.compiler.records.dataclass import dataclass
 
 Map = tuple[int, ...]  # for each axis of a value its place in the space
 

@@ -9,7 +9,7 @@ that make its other operands are drawn in, if what stands between doesn't mind. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.ir.nodes import Op, Value, free_values
 from shapescript.compiler.ir.sizes import Size, Symbol
@@ -18,6 +18,7 @@ from shapescript.compiler.ops.storage import overwritten
 from shapescript.compiler.ops.table import entry
 from shapescript.compiler.passes.fusion_access import Access, Accesses, identity, is_elementwise, is_register, point_reads
 from shapescript.compiler.passes.symbols import mentions, rows_bound
+from shapescript.compiler.records.dataclass import dataclass
 
 MOST_MEMBERS = 64
 CHECKED = ("slice", "put", "add_slice")
@@ -65,8 +66,15 @@ class Schedule:
             group.inputs |= {self.last_ordered} if self.last_ordered else set()
             self.last_ordered = group
         self._append(group)
+        if op.name == "leaf" and is_register(op.result):
+            self._read_early(group)
         self.binder.update((symbol, group) for symbol in rows_bound(op))
         self.last_check = group if op.name == "check_slice" else self.last_check
+
+    def _read_early(self, group: Group) -> None:
+        """A number of a model is read as soon as the model is there: something may overwrite the model, which would be copied for this."""
+        start = max((self.position[maker] + 1 for maker in group.inputs), default=0)
+        self._reorder(start, [group, *self.groups[start:-1]])
 
     def _to_come_before(self, op: Op) -> set[Group]:
         """What must not come behind the operation for reasons beside its operands: those that still read what it overwrites, else that is
@@ -123,7 +131,7 @@ class Schedule:
         window = self.groups[start + 1 : end]
         self._reorder(start, [*(g for g in window if g not in after), group, *(g for g in window if g in after), *self.groups[end + 1 :]])
         del self.position[other]
-        for value in self._read_by(other):
+        for value in self._read_by(other.ops, other.reads):
             self.users[value].discard(other)
         has_contraction = group.contraction is not None
         group.ops = [*group.ops[:has_contraction], *other.ops, *group.ops[has_contraction:]]
@@ -164,7 +172,7 @@ class Schedule:
 
     def _register(self, ops: Sequence[Op], reads: Iterable[Access], group: Group) -> None:
         self.maker.update((result, group) for op in ops for result in op.results)
-        for value in self._read_by(group):
+        for value in self._read_by(ops, reads):
             self.users.setdefault(value, set()).add(group)
         for access in reads:
             readers = self.readers.setdefault(access, [])
@@ -190,10 +198,10 @@ class Schedule:
         scheduled = {group for group in groups if group in self.position}
         return sorted(scheduled, key=lambda group: -self.position[group])
 
-    def _read_by(self, group: Group) -> Iterator[Value]:
-        """The values whose elements the group reads where they lie."""
-        yield from (self.accesses.stored(access.source) for access in group.reads)
-        for op in group.ops:
+    def _read_by(self, ops: Sequence[Op], reads: Iterable[Access]) -> Iterator[Value]:
+        """The values whose elements a group of these operations, which reads this, reads where they lie."""
+        yield from (self.accesses.stored(access.source) for access in reads)
+        for op in ops:
             if not is_elementwise(op):
                 inside = (value for region in op.regions for value in free_values(region))
                 yield from map(self.accesses.stored, (*op.operands, *inside))

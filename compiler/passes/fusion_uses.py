@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.ir.nodes import Op, Value, free_values
 from shapescript.compiler.ops.storage import overwritten
 from shapescript.compiler.ops.table import entry
 from shapescript.compiler.passes.fusion_access import Accesses, is_elementwise, is_register, point_reads
 from shapescript.compiler.passes.fusion_groups import Group
+from shapescript.compiler.records.dataclass import dataclass
 
 Reader = tuple[Group, Op] | None  # None: the block yields it
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from shapescript.compiler.ir.nodes import Block, Op, Value, free_values
 from shapescript.compiler.ops.storage import Place, Places
+from shapescript.compiler.records.dataclass import dataclass
 
 ALWAYS = 1 << 62  # the position of a read that never lies behind
 

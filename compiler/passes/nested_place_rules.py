@@ -7,14 +7,13 @@ axis, which there is before a check that fails, may come to reach into the next 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.sizes import ONE, Size
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.passes.fold import Definitions
 from shapescript.compiler.passes.reshape_rules import segments
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

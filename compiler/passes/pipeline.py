@@ -13,8 +13,12 @@ from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.differentiate import differentiate
 from shapescript.compiler.passes.expand import expand
 from shapescript.compiler.passes.fuse import fuse
+from shapescript.compiler.passes.fuse_reductions import fuse_reductions
 from shapescript.compiler.passes.join_isolated import join_isolated
+from shapescript.compiler.passes.join_leaves import join_leaves
+from shapescript.compiler.passes.join_window_products import join_window_products
 from shapescript.compiler.passes.leafwise import split_leafwise
+from shapescript.compiler.passes.read_broadcasts import read_broadcasts
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.passes.specialise import specialise
 from shapescript.compiler.passes.unreached import mark_unreached
@@ -29,8 +33,8 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
     ("grad", (fold_conditions, differentiate, widen)),
     ("expanded", (mark_unreached, expand)),
     ("simplified", (simplify,)),
-    ("fused", (fuse,)),
-    ("final", (simplify, join_isolated, make_windows_again, insert_copies)),
+    ("fused", (join_leaves, fuse, fuse_reductions)),
+    ("final", (simplify, join_isolated, read_broadcasts, join_window_products, make_windows_again, insert_copies)),
 )
 
 

@@ -8,17 +8,18 @@ values whose lives don't overlap share.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
 from shapescript.compiler.ir.sizes import Size
-from shapescript.compiler.ir.types import Element, OrderedType, TensorType, Type
+from shapescript.compiler.ir.types import Element, OrderedType, TensorType
 from shapescript.compiler.ops.locations import (
     Borrowed,
     Location,
     ParameterStorage,
     Plan,
     ResultStorage,
+    Slot,
     SlotStorage,
     argument_symbols,
     has_storage,
@@ -27,10 +28,12 @@ from shapescript.compiler.ops.locations import (
     storage_bytes,
 )
 from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, packed_in_place, places
-from shapescript.compiler.ops.table import Control, Scalar, entry
+from shapescript.compiler.ops.table import Control, entry
+from shapescript.compiler.passes.overwriting import has_all_points, overwritable
+from shapescript.compiler.passes.plan_rows import BlockRows, Row
+from shapescript.compiler.passes.slot_places import Lifetime, arranged
 from shapescript.compiler.passes.symbols import rows_bound
-
-VECTOR, SHORT_ROW = 16, 64  # elements
+from shapescript.compiler.records.dataclass import dataclass
 
 
 def plan_memory(function: Function) -> Plan:
@@ -48,41 +51,10 @@ def plan_memory(function: Function) -> Plan:
     return Plan(locations, planner.slots)
 
 
-def overwritable(op: Op) -> tuple[int, ...]:
-    """Operands that the operation's result may lie upon: each element is read before the one at its place is written, and not again.
-
-    Rows that end within a vector stay apart: loading a row would wait for the masked store of the one before (measured: twice the time).
-    """
-    if op.name == "cross_entropy":
-        return () if _ends_within_a_vector(op.results[1].type) else (0,)
-    if op.name == "cumsum":
-        return (0,)
-    if op.name == "kernel":
-        first, rank = 0, len(op.attributes["space"])
-        if rank > 1 and _ends_within_a_vector(op.results[0].type):
-            return ()
-    elif op.name == "fused_contraction":
-        first, rank = 2, len(op.attributes["out"])
-    elif isinstance(entry(op.name).lowering, Scalar):
-        return tuple(range(len(op.operands)))
-    else:
-        return ()
-    here = tuple(range(rank))
-    return tuple(first + place for place, positions in enumerate(op.attributes["maps"]) if tuple(positions) == here)
-
-
-def _ends_within_a_vector(kind: Type) -> bool:
-    """Whether the last axis is short and no multiple of the vectors that it is walked along in."""
-    assert isinstance(kind, TensorType)
-    last = kind.axes[-1].constant()
-    return last is not None and last < SHORT_ROW and last % VECTOR != 0
-
-
 @dataclass
-class _Slot:
-    number: int
-    size: Size
-    busy_until: int
+class _Occupied(Lifetime):
+    """`occupant`: the storage that lies there last."""
+
     occupant: Value
 
 
@@ -92,8 +64,9 @@ class _Planner:
     roots: dict[Value, Location] = field(default_factory=dict)
     packed: dict[Value, tuple[Value, int]] = field(default_factory=dict)  # the model that a storage is part of, and where
     ends: dict[Value, Place] = field(default_factory=dict)  # for a storage that is another one at its block's end: that place
-    slots: dict[Block, tuple[tuple[int, Size], ...]] = field(default_factory=dict)
+    slots: dict[Block, tuple[Slot, ...]] = field(default_factory=dict)
     lying: dict[Value, list[Value]] = field(default_factory=dict)
+    rows: dict[Value, Place] = field(default_factory=dict)  # for a storage that is a row: the place of the whole
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -121,11 +94,33 @@ class _Planner:
         starts: dict[Value, int] = {}
         for root, index in self._made(block, lives):
             starts.setdefault(root, index)
+        rows = BlockRows(block, self._in_place, self.places, self.lying, lives.last)
+        for row in rows.slices():
+            self._to_row(row)
         self._to_targets(block, lives, starts, targets, homes_)
         self._to_packs(block, lives, starts)
+        for row in rows.puts({root: start for root, start in starts.items() if not self._is_placed(root)}, homes_):
+            location = self._root_location(self._in_place(row.storage.whole).root)
+            if location is None or not isinstance(location.storage, ParameterStorage):  # what fails must leave it as it was
+                self._to_row(row)
         self._to_slots(block, lives, starts)
         for op in block.ops:
             self._plan_regions(op)
+
+    def _to_row(self, row: Row) -> None:
+        """What lies in the row keeps the whole from being overwritten."""
+        self.roots[row.root], self.rows[row.root] = Location(row.storage), self.places[row.storage.whole]
+        root = row.root
+        while root in self.rows:
+            root = self.rows[root].root
+            self.lying[root] += self.lying[row.root]
+
+    def _in_place(self, value: Value) -> Place:
+        """The place of a value; for what lies in a row, that of the whole."""
+        place = self.places[value]
+        while place.root in self.rows:
+            place = self.rows[place.root]
+        return place
 
     # ---- what a block makes
 
@@ -154,16 +149,16 @@ class _Planner:
             root = self._movable(value, starts)
             if root is None or target is None:
                 continue
-            if self._changes_an_argument(target, block, starts[root]):
+            if self._changes_an_argument(target, lives, starts[root]):
                 continue
-            if home is None or self._is_unread(home, block, lives, starts[root]):
+            if home is None or self._is_unread(home, root, block, lives, starts[root]):
                 self.roots[root] = target
                 if home is not None:
                     self.ends[root] = home
 
-    def _changes_an_argument(self, target: Location, block: Block, start: int) -> bool:
+    def _changes_an_argument(self, target: Location, lives: _Lives, start: int) -> bool:
         """Whether something may fail after operation `start` has changed the caller's storage: what fails must leave it as it was."""
-        return isinstance(target.storage, ParameterStorage) and any(entry(op.name).ordered for op in block.ops[start + 1 :])
+        return isinstance(target.storage, ParameterStorage) and lives.last_ordered > start
 
     def _movable(self, value: Value, starts: Mapping[Value, int]) -> Value | None:
         """The value's storage, where it is one that the block makes, as a whole, and that has no place yet."""
@@ -172,21 +167,23 @@ class _Planner:
             return None
         return place.root
 
-    def _is_unread(self, home: Place, block: Block, lives: _Lives, start: int) -> bool:
-        """Whether nothing reads what lies at a place from the operation `start` on, which may write over what it reads."""
-        last = [lives.last[value] for value in self.lying.get(home.root, ()) if value in lives.last and self.places[value].overlaps(home)]
-        return all(use < start or (use == start and self._may_lie_upon(block.ops[start], home.root)) for use in last)
+    def _is_unread(self, home: Place, root: Value, block: Block, lives: _Lives, start: int) -> bool:
+        """Whether nothing reads what lies at a place from the operation `start` on, which makes `root` and may write over what it reads."""
+        there = (value for value in self.lying.get(home.root, ()) if self._in_place(value).overlaps(home))
+        last = [lives.last[value] for value in there if value in lives.last]
+        return all(use < start or (use == start and self._may_lie_upon(block.ops[start], root, home.root)) for use in last)
 
-    def _may_lie_upon(self, op: Op, root: Value) -> bool:
-        """Whether the operation's results may take the storage of operands that lie in `root`."""
-        allowed = overwritable(op)
+    def _may_lie_upon(self, op: Op, result: Value, root: Value) -> bool:
+        """Whether the operation's result may take the storage of operands that lie in `root`."""
+        allowed = overwritable(op) if has_all_points(op, result) else ()
         found = False
         for place, operand in enumerate(op.operands):
             if operand in self.places and self.places[operand].root is root:
-                same_width = all(_element_bytes(result) == _element_bytes(operand) for result in op.results if has_storage(result))
-                if place not in allowed or self.places[operand].path or not same_width:
+                if place not in allowed or self.places[operand].path or not _have_width(op.results, _element_bytes(operand)):
                     return False
                 found = True
+            elif operand in self.places and self._in_place(operand).root is root:
+                return False
         return found
 
     def _to_packs(self, block: Block, lives: _Lives, starts: dict[Value, int]) -> None:
@@ -195,9 +192,9 @@ class _Planner:
             model, start = op.result, starts.get(operand, -1)
             if self._is_placed(operand) or model not in starts or start < 0:
                 continue
-            if model in self.ends and not self._is_unread(self.ends[model], block, lives, start):
+            if model in self.ends and not self._is_unread(self.ends[model], operand, block, lives, start):
                 continue
-            if model in self.roots and self._changes_an_argument(self.roots[model], block, start):
+            if model in self.roots and self._changes_an_argument(self.roots[model], lives, start):
                 continue
             self.packed[operand] = model, part_offset(model.type, path)
             starts[model] = min(starts[model], start)
@@ -205,38 +202,40 @@ class _Planner:
     # ---- slots
 
     def _to_slots(self, block: Block, lives: _Lives, starts: Mapping[Value, int]) -> None:
-        slots: list[_Slot] = []
+        known: list[_Occupied] = []
+        later: list[_Occupied] = []
         for root, start in sorted(starts.items(), key=lambda item: item[1]):
             if self._is_placed(root) or self._can_be_left_out(block, root, start, lives):
                 continue
             end = max([start, *(lives.last[value] for value in self.lying[root] if value in lives.last)])
-            slot = self._slot_for(block, slots, root, start, end)
+            is_later = lives.is_known_later(storage_bytes(root.type))
+            slot = self._slot_for(block, later if is_later else known, root, start, end, is_later)
             self.roots[root] = Location(SlotStorage(slot.number))
-        self.slots[block] = tuple((slot.number, slot.size) for slot in slots)
+        numbers = [slot.number for slot in later]
+        apart = (Slot(slot.number, slot.size, tuple(numbers[:place])) for place, slot in enumerate(later))
+        self.slots[block] = (*arranged(known), *apart)
 
     def _can_be_left_out(self, block: Block, root: Value, start: int, lives: _Lives) -> bool:
         """Fields of a batch and second results that nobody reads are never made."""
         is_read = any(value in lives.last for value in self.lying[root])
         return not is_read and (start < 0 or block.ops[start].name in ("cross_entropy", "kernel"))
 
-    def _slot_for(self, block: Block, slots: list[_Slot], root: Value, start: int, end: int) -> _Slot:
+    def _slot_for(self, block: Block, slots: list[_Occupied], root: Value, start: int, end: int, is_later: bool) -> _Occupied:
+        """One that the storage may lie upon; where sizes are known later, one that is free too."""
         size = storage_bytes(root.type)
-        free = [slot for slot in slots if self._is_free(block, slot, start)]
-        fitting = [slot for slot in free if slot.size == size] or [slot for slot in free if _covers(slot.size, size)]
-        growing = [slot for slot in free if _covers(size, slot.size) and not _is_known_later(block, size, slot.size)]
-        if fitting or growing:
-            slot = (fitting or growing)[0]
-            slot.size = slot.size if fitting else size
-            slot.busy_until, slot.occupant = end, root
-            return slot
-        slots.append(_Slot(self.count, size, end, root))
-        self.count += 1
-        return slots[-1]
+        ending = (slot for slot in slots if slot.last == start or (is_later and slot.last < start))
+        free = (slot for slot in ending if slot.last < start or self._is_taken_over(block, slot, root, start))
+        slot = next((slot for slot in free if _covers(slot.size, size)), None)
+        if slot is None:
+            slot = _Occupied(self.count, size, start, end, root)
+            slots.append(slot)
+            self.count += 1
+        slot.last, slot.occupant = end, root
+        return slot
 
-    def _is_free(self, block: Block, slot: _Slot, start: int) -> bool:
-        if slot.busy_until == start and start >= 0 and start < len(block.ops):
-            return self._may_lie_upon(block.ops[start], slot.occupant)
-        return slot.busy_until < start
+    def _is_taken_over(self, block: Block, slot: _Occupied, root: Value, start: int) -> bool:
+        """Whether the operation `start` may write its result over what it reads last of a slot."""
+        return 0 <= start < len(block.ops) and self._may_lie_upon(block.ops[start], root, slot.occupant)
 
     # ---- regions
 
@@ -266,26 +265,34 @@ class _Planner:
 
 
 class _Lives:
-    """The last operation of a block that uses each value; the block's end counts as one operation more."""
+    """The last operation of a block that uses each value; the block's end counts as one operation more. The last ordered operation, and
+    the sizes that operations bind."""
 
     def __init__(self, block: Block) -> None:
         self.last: dict[Value, int] = {}
+        self.last_ordered = -1
+        self.bound = frozenset(symbol for op in block.ops for symbol in rows_bound(op))
         for index, op in enumerate(block.ops):
+            if entry(op.name).ordered:
+                self.last_ordered = index
             self.last.update((value, index) for value in op.operands)
             for region in op.regions:
                 self.last.update((value, index) for value in free_values(region))
         self.last.update((value, len(block.ops)) for value in block.yields)
 
-
-def _is_known_later(block: Block, size: Size, earlier: Size) -> bool:
-    """Whether a size needs what an operation of the block binds, and the earlier one of the same slot doesn't."""
-    bound = {symbol for op in block.ops for symbol in rows_bound(op)}
-    return not bound.isdisjoint(set(size.symbols()) - set(earlier.symbols()))
+    def is_known_later(self, size: Size) -> bool:
+        """Whether a size needs what an operation of the block binds."""
+        return not self.bound.isdisjoint(size.symbols())
 
 
 def _covers(large: Size, small: Size) -> bool:
     """Whether one size is at least the other whatever their symbols are."""
     return all(count >= 0 for _, count in (large - small).terms)
+
+
+def _have_width(results: Sequence[Value], width: int) -> bool:
+    """Whether the elements of all that is stored have so many bytes."""
+    return all(_element_bytes(result) == width for result in results if has_storage(result))
 
 
 def _element_bytes(value: Value) -> int:

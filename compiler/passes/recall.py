@@ -7,7 +7,7 @@ numbers of these; and a broadcast, reshape or transpose of anything. Everything 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.ir.nodes import Op, Value, free_values, walk_ops
@@ -20,6 +20,7 @@ from shapescript.compiler.passes.activity import PARTS
 from shapescript.compiler.passes.renaming import renamed_op, renamed_values
 from shapescript.compiler.passes.safe_sizes import SafeSizes, bound_inside, cut
 from shapescript.compiler.passes.symbols import symbols_in
+from shapescript.compiler.records.dataclass import dataclass
 
 Read = Callable[[Builder, Value], Value]
 

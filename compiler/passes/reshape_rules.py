@@ -7,7 +7,6 @@ what follows it is in the product's own space, where it can be fused. Elements a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from shapescript.compiler.ir.nodes import Op, Value
@@ -16,6 +15,7 @@ from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.table import Scalar, entry
 from shapescript.compiler.passes.fold import Definitions
 from shapescript.compiler.passes.fusion_access import is_register
+from shapescript.compiler.records.dataclass import dataclass
 
 Axes = tuple[Size, ...]
 
@@ -106,14 +106,14 @@ def _with_axes(value: Value, axes: Axes, definitions: Definitions, b: Builder) -
     if op.name == "reshape":
         return op.operands[0] if result_type(op.operands[0]).axes == axes else None
     if op.name == "broadcast":
-        return _broadcast_to(op, axes, b)
+        return broadcast_to(op, axes, b)
     if op.name == "iota":
         place = next((s for s in segments(axes, op.attributes["axes"]) or () if op.attributes["position"] in s.behind), None)
         return b.op("iota", axes=axes, position=place.before[0]) if place and place.is_kept else None
     return None
 
 
-def _broadcast_to(op: Op, axes: Axes, b: Builder) -> Value | None:
+def broadcast_to(op: Op, axes: Axes, b: Builder) -> Value | None:
     """The reshaped broadcast as a broadcast: of the operand, reshaped itself where its axes are among those that change."""
     parts = segments(axes, op.attributes["axes"])
     if parts is None:
@@ -140,7 +140,7 @@ def _reshaped_broadcast(op: Op, definitions: Definitions, b: Builder) -> Value |
     if before is None or before.name != "broadcast":
         return None
     attempt = Builder(op.span)
-    found = _broadcast_to(before, result_type(op.result).axes, attempt)
+    found = broadcast_to(before, result_type(op.result).axes, attempt)
     if found is None or any(made.name == "reshape" for made in attempt.ops):
         return None
     b.ops += attempt.ops

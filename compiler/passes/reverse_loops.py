@@ -8,7 +8,6 @@ outside of the loop, to which each turn adds in place. Both begin with what they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shapescript.compiler.ir.nodes import Block, Op, Value
@@ -20,6 +19,7 @@ from shapescript.compiler.passes.adjoints import Adjoints, defined_by, place_typ
 from shapescript.compiler.passes.dead import drop_dead
 from shapescript.compiler.passes.recall import Recall, refuse_sizes_of_one_turn
 from shapescript.compiler.passes.tapes import Tapes
+from shapescript.compiler.records.dataclass import dataclass
 
 if TYPE_CHECKING:
     from shapescript.compiler.passes.reverse import Reverse

@@ -10,7 +10,7 @@ check of what has been checked already.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.sizes import Symbol
@@ -23,6 +23,7 @@ from shapescript.compiler.passes.dead import drop_dead
 from shapescript.compiler.passes.fold import known
 from shapescript.compiler.passes.single_use import rewrite_single_uses
 from shapescript.compiler.passes.symbols import attribute_key, doubtful_sizes_of, mentions, rows_bound
+from shapescript.compiler.records.dataclass import dataclass
 
 MOST_WALKS = 10
 MOST_REWRITES = 30  # of what one operation became: far beyond what the rules need, and an end if two of them undid each other
@@ -124,8 +125,10 @@ class _Walk:
     def rewrite(self, op: Op, scope: _Scope) -> bool:
         if self.depth == MOST_REWRITES:
             return False
+        builder = Builder(op.span)
         for rule in self.rules:
-            builder = Builder(op.span)
+            if builder.ops:  # a rule began, and gave up
+                builder = Builder(op.span)
             found = rule(op, self.definitions, builder)
             if found is not None:
                 self.depth += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, InternalError, Label, Span
 from shapescript.compiler.ir.nodes import Block, Function, Module, Op, Value
@@ -19,6 +19,7 @@ from shapescript.compiler.ops.build import rebuilt
 from shapescript.compiler.ops.windows import misfit, room_to_check
 from shapescript.compiler.passes.dead import drop_dead_views
 from shapescript.compiler.passes.symbols import bind, rows_bound, substitute_attribute, substitute_type
+from shapescript.compiler.records.dataclass import dataclass
 
 STAGE = "specialise"
 PARTS = ("leaf", "submodel")

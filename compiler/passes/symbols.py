@@ -92,6 +92,8 @@ def attribute_key(value: Any) -> Hashable:
 
     Raises TypeError for one that can't be compared.
     """
+    if type(value) in (Size, TensorType):  # most of them
+        return value  # type: ignore[no-any-return]
     match value:
         case float():
             return "float", value.hex()

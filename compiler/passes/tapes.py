@@ -7,13 +7,13 @@ with one place more, which begins with the value before the loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.sizes import LARGEST, ONE, Size, product
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import Builder, result_type
+from shapescript.compiler.records.dataclass import dataclass
 
 MOST_AXES = 64
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, Span
 from shapescript.compiler.ir.nodes import Op, Value, walk_ops
@@ -19,6 +19,7 @@ from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.passes.numbers import Numbers
 from shapescript.compiler.passes.safe_sizes import bound_inside
 from shapescript.compiler.passes.symbols import is_doubtful, rows_bound
+from shapescript.compiler.records.dataclass import dataclass
 
 UNCOUNTED = {"while": "a `while`", "for_batches": "a `for` over batches"}
 USE_A_RANGE = "go over an axis, a dim or a number with `for`, or take its result as a constant with stop_gradient(...)"

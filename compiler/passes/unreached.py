@@ -9,7 +9,6 @@ writes, such as `zeros_like(m)`, says nothing by itself: it is a gradient that h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from shapescript.compiler.diagnostics.model import Span
@@ -19,6 +18,7 @@ from shapescript.compiler.ops.build import rebuilt
 from shapescript.compiler.ops.storage import LOOPS
 from shapescript.compiler.ops.table import Control, entry
 from shapescript.compiler.passes.activity import ways_in, ways_out
+from shapescript.compiler.records.dataclass import dataclass
 
 
 class Reach(IntEnum):

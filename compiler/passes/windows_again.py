@@ -4,13 +4,14 @@ they are made again, from the tensor that they see, so that this one is kept in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.sizes import ONE
 from shapescript.compiler.ops.build import Builder, rebuilt
 from shapescript.compiler.ops.table import View, entry
 from shapescript.compiler.passes.dead import drop_dead
+from shapescript.compiler.records.dataclass import dataclass
 
 SOON = 8  # operations after which windows are still at hand
 

@@ -50,7 +50,7 @@ def _iota(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     shape = frame.shape(op.attributes["axes"], op.span) if frame.space is None else frame.space
     place = op.attributes["position"]
     along = np.arange(shape[place], dtype=np.int64).reshape(-1, *[1] * (len(shape) - place - 1))
-    return (np.broadcast_to(along, shape),)
+    return (np.broadcast_to(along, shape) if frame.space is None else along,)
 
 
 # ---- host numbers

@@ -26,6 +26,7 @@ from shapescript.compiler.reference import (
     reductions,
     reserve,
     shapes,
+    window_products,
     windows,
 )
 from shapescript.compiler.reference.border import finish, from_host
@@ -47,6 +48,7 @@ GROUPS = (
     reductions,
     reserve,
     shapes,
+    window_products,
     windows,
 )  # importing them fills HANDLERS
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, flat_layout, slo
 from shapescript.compiler.ir.types import Element, ModelType, Treatment
 from shapescript.compiler.numerics.bfloat16_arrays import bits_of, numbers_of
 from shapescript.compiler.ops.protocol import Bytes
+from shapescript.compiler.records.dataclass import dataclass
 
 Array = NDArray[Any]
 

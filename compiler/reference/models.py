@@ -20,9 +20,10 @@ from shapescript.compiler.numerics.norms import (
     SMALLEST_SQUARES,
 )
 from shapescript.compiler.numerics.summation import block_tree, reduce_sum
+from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.protocol import not_finite_gradient, not_finite_loss
 from shapescript.compiler.reference.frame import Frame, handles
-from shapescript.compiler.reference.layouts import Array, Layout, aligned, aligned_copy
+from shapescript.compiler.reference.layouts import DTYPES, Array, Layout, aligned, aligned_copy
 
 
 def layout_of(value: Value, frame: Frame) -> Layout:
@@ -63,6 +64,20 @@ def _pack(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     buffer = aligned(layout.total)
     for place, tensor in zip(layout.places.values(), operands, strict=True):
         place.view(buffer)[...] = tensor
+    return (buffer,)
+
+
+@handles("flat")
+def _flat(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    return (operands[0].view(DTYPES[result_type(op.result).element]),)
+
+
+@handles("pack_flat")
+def _pack_flat(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    layout = layout_of(op.result, frame)
+    buffer = aligned(layout.total)
+    for place in layout.places.values():
+        place.view(buffer)[...] = place.view(np.ascontiguousarray(operands[0]).view(np.uint8))
     return (buffer,)
 
 

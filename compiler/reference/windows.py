@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.protocol import window_does_not_fit
 from shapescript.compiler.ops.windows import STEPS
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.reference.elementwise import known_number
 from shapescript.compiler.reference.frame import Frame, handles
 from shapescript.compiler.reference.layouts import Array

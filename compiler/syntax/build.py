@@ -1,18 +1,13 @@
-"""The parser's tree to ours, bottom up and without recursion: a program's nesting never meets the interpreter's limit."""
+"""The tree's nodes, built bottom up as the parser completes rules: a program's nesting never meets the interpreter's limit."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from lark import Token, Tree
-
 from shapescript.compiler.diagnostics.model import Diagnostic, Source, Span
-from shapescript.compiler.syntax.layout import place
+from shapescript.compiler.syntax.machine import Entry, Part
 from shapescript.compiler.syntax.rules import Parts, Rule
 from shapescript.compiler.syntax.rules_axes import AXIS_RULES
 from shapescript.compiler.syntax.rules_declarations import DECLARATION_RULES
 from shapescript.compiler.syntax.rules_expressions import EXPRESSION_RULES
-from shapescript.compiler.syntax.tree import Declaration
 
 RULES: dict[str, Rule] = AXIS_RULES | EXPRESSION_RULES | DECLARATION_RULES
 
@@ -26,41 +21,31 @@ LEVELS = frozenset(
 )
 
 
-def build(source: Source, root: Tree[Token]) -> tuple[tuple[Declaration, ...], list[Diagnostic]]:
-    """The declarations of a parse, and what the grammar couldn't refuse (numbers, escapes, spaces, nesting)."""
-    problems: list[Diagnostic] = []
-    too_deep: list[Diagnostic] = []
-    built: dict[int, Any] = {}
-    depths: dict[int, int] = {}
-    for subtree in root.iter_subtrees():  # children come before their parents
-        rule = str(subtree.data)
-        start, end = place_of(subtree) or (0, 0)
-        depth = max((depths.pop(id(child)) for child in subtree.children if isinstance(child, Tree)), default=0)
+class Builder:
+    """Builds the nodes of one text. `problems` are what the grammar couldn't refuse: numbers, escapes, spaces."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems: list[Diagnostic] = []
+        self._too_deep: list[Diagnostic] = []
+
+    def build(self, rule: str, part: Part, entries: list[Entry]) -> None:
+        """Give a part its value and its levels, by the parts of its rule."""
+        start, end = part.start or 0, part.end or 0
+        levels = 0
+        for entry in entries:
+            if isinstance(entry, Part) and entry.levels > levels:
+                levels = entry.levels
         if rule in LEVELS:
-            depth += 1
-            if depth == DEEPEST + 1:
-                too_deep.append(deep_diagnostic(Span(source, start, end)))
-        depths[id(subtree)] = depth
-        children = [built.pop(id(child)) if isinstance(child, Tree) else child for child in subtree.children]
-        places = [outer_place(child) for child in subtree.children]
-        built[id(subtree)] = RULES[rule](Parts(source, start, end, children, places, problems))
-    problems += sorted(too_deep, key=lambda problem: problem.place)[:1]
-    return built[id(root)], problems
+            levels += 1
+            if levels == DEEPEST + 1:
+                self._too_deep.append(deep_diagnostic(Span(self.source, start, end)))
+        part.levels = levels
+        part.value = RULES[rule](Parts(self.source, start, end, entries, self.problems))
 
-
-def place_of(part: Tree[Token] | Token) -> tuple[int, int] | None:
-    """Offsets of a parser's node, None where it has no text."""
-    if isinstance(part, Token):
-        return place(part)
-    return None if part.meta.empty else (part.meta.start_pos, part.meta.end_pos)
-
-
-def outer_place(part: Tree[Token] | Token | None) -> tuple[int, int] | None:
-    """Offsets with the brackets around it, which lark calls the container of a node."""
-    if not isinstance(part, Tree):
-        return None if part is None else place(part)
-    meta: Any = part.meta  # lark declares no types for a container's place
-    return None if meta.empty else (meta.container_start_pos, meta.container_end_pos)
+    def found(self) -> list[Diagnostic]:
+        """The problems, nesting that is too deep among them: once."""
+        return self.problems + sorted(self._too_deep, key=lambda problem: problem.place)[:1]
 
 
 def deep_diagnostic(span: Span) -> Diagnostic:

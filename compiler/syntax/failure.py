@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
-from lark import Token
-
 from shapescript.compiler.diagnostics.model import Diagnostic, Source
-from shapescript.compiler.syntax.layout import CLOSING, CLOSING_OF, end_of, place, start_of
+from shapescript.compiler.records.dataclass import dataclass
+from shapescript.compiler.syntax.layout import CLOSING, CLOSING_OF, place
 from shapescript.compiler.syntax.read_error import diagnose
+from shapescript.compiler.syntax.tokens import Token
 
 LINE_ENDS = frozenset(("_NEWLINE", "_INDENT", "_DEDENT"))
 KEYWORDS = frozenset(("AS", "IN", "AND", "OR", "NOT", "MUT", "TRUE", "FALSE", "RETURN", "IF", "ELIF", "ELSE", "WHILE", "FOR"))
@@ -40,7 +39,7 @@ class Failure:
     @property
     def before(self) -> Token:
         """The token before, or an empty one at the start."""
-        return self.tokens[self.index - 1] if self.index else Token("", "", start_pos=0, end_pos=0)
+        return self.tokens[self.index - 1] if self.index else Token("", "", 0, 0)
 
     @property
     def after(self) -> Token:
@@ -50,7 +49,7 @@ class Failure:
     def line(self) -> list[Token]:
         """What stands before `found` on its line; the lines that a bracket or a pipe joins are one."""
         start = self.index
-        while start and self.tokens[start - 1].type not in LINE_ENDS:
+        while start and self.tokens[start - 1].kind not in LINE_ENDS:
             start -= 1
         return self.tokens[start : self.index]
 
@@ -58,7 +57,7 @@ class Failure:
     def rest(self) -> list[Token]:
         """`found` and what follows it on its line."""
         end = self.index
-        while end < len(self.tokens) and self.tokens[end].type not in LINE_ENDS:
+        while end < len(self.tokens) and self.tokens[end].kind not in LINE_ENDS:
             end += 1
         return self.tokens[self.index : end]
 
@@ -66,10 +65,10 @@ class Failure:
     def line_above(self) -> list[Token]:
         """The line before this one, without marks of layout."""
         end = self.index - len(self.line)
-        while end and self.tokens[end - 1].type in LINE_ENDS:
+        while end and self.tokens[end - 1].kind in LINE_ENDS:
             end -= 1
         start = end
-        while start and self.tokens[start - 1].type not in LINE_ENDS:
+        while start and self.tokens[start - 1].kind not in LINE_ENDS:
             start -= 1
         return self.tokens[start:end]
 
@@ -78,7 +77,7 @@ class Failure:
         """Index in `line` of the innermost bracket that is open at `found`."""
         depth = 0
         for index in range(len(self.line) - 1, -1, -1):
-            kind = self.line[index].type
+            kind = self.line[index].kind
             depth += (kind in CLOSING) - (kind in CLOSING_OF)
             if depth < 0:
                 return index
@@ -90,7 +89,7 @@ class Failure:
         kept: list[Token] = []
         depth = 0
         for token in reversed(self.line):
-            depth += (token.type in CLOSING) - (token.type in CLOSING_OF)
+            depth += (token.kind in CLOSING) - (token.kind in CLOSING_OF)
             if depth < 0:
                 break
             if depth == 0:
@@ -108,15 +107,15 @@ class Failure:
     @property
     def follows_expression(self) -> bool:
         """An expression, or a part of one, has just ended."""
-        return self.before.type in EXPRESSION_ENDS and "AND" in self.allowed
+        return self.before.kind in EXPRESSION_ENDS and "AND" in self.allowed
 
     @property
     def touches(self) -> bool:
         """Nothing stands between the token before and `found`."""
-        return self.index > 0 and end_of(self.before) == start_of(self.found)
+        return self.index > 0 and self.before.end == self.found.start
 
     def text(self, first: Token, last: Token) -> str:
-        return self.source.text[start_of(first) : end_of(last)]
+        return self.source.text[first.start : last.end]
 
     def say(
         self,
@@ -129,18 +128,18 @@ class Failure:
         """A diagnostic at `found`, at another token, or from one token to another."""
         first, last = (self.found, self.found) if at is None else (at, at) if isinstance(at, Token) else at
         marked = tuple((place(token), text) for token, text in labels)
-        return diagnose(self.source, code, message, (start_of(first), end_of(last)), help=help, labels=marked)
+        return diagnose(self.source, code, message, (first.start, last.end), help=help, labels=marked)
 
 
 def described(token: Token) -> str:
     """A token as a message names it."""
-    if token.type in WITHOUT_TEXT:
-        return WITHOUT_TEXT[token.type]
+    if token.kind in WITHOUT_TEXT:
+        return WITHOUT_TEXT[token.kind]
     text = str(token) if len(token) <= LONGEST_SHOWN else f"{token[:LONGEST_SHOWN]}…"
-    if token.type == "STRING":
+    if token.kind == "STRING":
         return f"the string {text}"
-    if token.type in ("INT", "FLOAT"):
+    if token.kind in ("INT", "FLOAT"):
         return f"the number {text}"
-    if token.type in KEYWORDS:
+    if token.kind in KEYWORDS:
         return f"the keyword `{text}`"
     return f"`{text}`" if text else "a pattern"

@@ -7,12 +7,11 @@ before it ends, so that the span of a statement or a block ends with its last wo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-
-from lark import Token
 
 from shapescript.compiler.diagnostics.model import Source
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax.read_error import ReadError, diagnose
+from shapescript.compiler.syntax.tokens import Token, mark
 
 CLOSING_OF = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 CLOSING = frozenset(CLOSING_OF.values())
@@ -39,20 +38,7 @@ def lay_out(source: Source, tokens: list[Token]) -> list[Token]:
 
 
 def place(token: Token) -> tuple[int, int]:
-    return start_of(token), end_of(token)
-
-
-def start_of(token: Token) -> int:
-    return token.start_pos or 0
-
-
-def end_of(token: Token) -> int:
-    return token.end_pos or 0
-
-
-def mark(kind: str, text: str, offset: int) -> Token:
-    """A token that stands at an offset and takes no room there."""
-    return Token(kind, text, start_pos=offset, line=1, column=1, end_line=1, end_column=1, end_pos=offset)
+    return token.start, token.end
 
 
 def join_lines(source: Source, tokens: list[Token]) -> list[Token]:
@@ -60,12 +46,12 @@ def join_lines(source: Source, tokens: list[Token]) -> list[Token]:
     kept: list[Token] = []
     open_brackets: list[Token] = []
     for index, token in enumerate(tokens):
-        if token.type in CLOSING_OF:
+        if token.kind in CLOSING_OF:
             open_brackets.append(token)
-        elif token.type in CLOSING:
+        elif token.kind in CLOSING:
             close_bracket(source, open_brackets, token)
-        elif token.type == "_NEWLINE":
-            goes_on = index + 1 < len(tokens) and tokens[index + 1].type == "_PIPE"
+        elif token.kind == "_NEWLINE":
+            goes_on = index + 1 < len(tokens) and tokens[index + 1].kind == "_PIPE"
             if open_brackets or goes_on:
                 continue
         kept.append(token)
@@ -77,7 +63,7 @@ def join_lines(source: Source, tokens: list[Token]) -> list[Token]:
                 "E0107",
                 f"this `{opening}` is never closed",
                 place(opening),
-                help=BLOCKS_ARE_INDENTED if opens_block(tokens, opening) else f"add the missing `{TEXT_OF[CLOSING_OF[opening.type]]}`",
+                help=BLOCKS_ARE_INDENTED if opens_block(tokens, opening) else f"add the missing `{TEXT_OF[CLOSING_OF[opening.kind]]}`",
             )
         )
     return kept
@@ -86,15 +72,15 @@ def join_lines(source: Source, tokens: list[Token]) -> list[Token]:
 def opens_block(tokens: list[Token], opening: Token) -> bool:
     """Whether a bracket is a brace that ends its line, as in other languages a block begins."""
     at = next(index for index, token in enumerate(tokens) if token is opening)
-    return opening.type == "LBRACE" and (at + 1 == len(tokens) or tokens[at + 1].type == "_NEWLINE")
+    return opening.kind == "LBRACE" and (at + 1 == len(tokens) or tokens[at + 1].kind == "_NEWLINE")
 
 
 def close_bracket(source: Source, open_brackets: list[Token], closing: Token) -> None:
     if not open_brackets:
         raise ReadError(diagnose(source, "E0108", f"this `{closing}` closes no bracket", place(closing), help="remove it"))
     opening = open_brackets.pop()
-    wanted = CLOSING_OF[opening.type]
-    if closing.type != wanted:
+    wanted = CLOSING_OF[opening.kind]
+    if closing.kind != wanted:
         raise ReadError(
             diagnose(
                 source,
@@ -115,33 +101,29 @@ def mark_patterns(tokens: list[Token]) -> list[Token]:
     open_brackets: list[int] = []
     colons: list[int | None] = []
     for index, token in enumerate(tokens):
-        if token.type in CLOSING_OF:
+        if token.kind in CLOSING_OF:
             open_brackets.append(index)
             colons.append(None)
-        elif token.type in CLOSING:
+        elif token.kind in CLOSING:
             open_brackets.pop()
             colons.pop()
-        elif token.type == "COLON" and open_brackets and colons[-1] is None:
+        elif token.kind == "COLON" and open_brackets and colons[-1] is None:
             colons[-1] = index
-        elif token.type == "_ARROW" and open_brackets and tokens[open_brackets[-1]].type == "LPAR":
+        elif token.kind == "_ARROW" and open_brackets and tokens[open_brackets[-1]].kind == "LPAR":
             colon = colons[-1]
             if colon is None:
-                marks[open_brackets[-1]] = mark("_PATTERN", "", end_of(tokens[open_brackets[-1]]))
+                marks[open_brackets[-1]] = mark("_PATTERN", tokens[open_brackets[-1]].end)
             else:
-                marks[colon] = retyped(tokens[colon], "_PATTERN")
+                marks[colon] = tokens[colon].retyped("_PATTERN")
     marked: list[Token] = []
     for index, token in enumerate(tokens):
         if index not in marks:
             marked.append(token)
-        elif token.type == "COLON":
+        elif token.kind == "COLON":
             marked.append(marks[index])
         else:
             marked += [token, marks[index]]
     return marked
-
-
-def retyped(token: Token, kind: str) -> Token:
-    return Token.new_borrow_pos(kind, str(token), token)
 
 
 def mark_keywords(tokens: list[Token]) -> list[Token]:
@@ -150,16 +132,16 @@ def mark_keywords(tokens: list[Token]) -> list[Token]:
     before = "_NEWLINE"
     in_from_line = False
     for index, token in enumerate(tokens):
-        kind = token.type
-        follows = tokens[index + 1].type if index + 1 < len(tokens) else ""
-        if token.type == "NAME" and before == "_NEWLINE":
-            in_from_line = token == "from" and token.column == 1
-            words = DECLARATION_WORDS if token.column == 1 else MEMBER_WORDS.get(follows, {})
+        kind = token.kind
+        follows = tokens[index + 1].kind if index + 1 < len(tokens) else ""
+        if token.kind == "NAME" and before == "_NEWLINE":
+            in_from_line = token == "from" and token.at_margin
+            words = DECLARATION_WORDS if token.at_margin else MEMBER_WORDS.get(follows, {})
             kind = words.get(token, "NAME")
-        elif token.type == "NAME" and token == "import" and in_from_line:
+        elif token.kind == "NAME" and token == "import" and in_from_line:
             kind = "_IMPORT"
-        marked.append(token if kind == token.type else retyped(token, kind))
-        before = token.type
+        marked.append(token if kind == token.kind else token.retyped(kind))
+        before = token.kind
     return marked
 
 
@@ -177,27 +159,27 @@ def mark_blocks(source: Source, tokens: list[Token]) -> Iterator[Token]:
         return
     refuse_indented_start(source, tokens)
     margins = [Margin(0, tokens[0])]
-    end = start_of(tokens[0])  # where the last token that has a text ends
+    end = tokens[0].start  # where the last token that has a text ends
     for index, token in enumerate(tokens):
-        if token.type != "_NEWLINE":
+        if token.kind != "_NEWLINE":
             yield token
-            end = end_of(token)
+            end = token.end
             continue
-        yield mark("_NEWLINE", "", end)
+        yield mark("_NEWLINE", end)
         if index + 1 < len(tokens):
             yield from step_margin(source, token, tokens[index + 1], margins, end)
-    if tokens[-1].type != "_NEWLINE":
-        yield mark("_NEWLINE", "", end)
+    if tokens[-1].kind != "_NEWLINE":
+        yield mark("_NEWLINE", end)
     for _ in margins[1:]:
-        yield mark("_DEDENT", "", end)
+        yield mark("_DEDENT", end)
 
 
 def refuse_indented_start(source: Source, tokens: list[Token]) -> None:
-    first = tokens[0] if tokens[0].type != "_NEWLINE" else tokens[1] if len(tokens) > 1 else None
+    first = tokens[0] if tokens[0].kind != "_NEWLINE" else tokens[1] if len(tokens) > 1 else None
     if first is None:
         return
-    line_start = source.line_start(source.position(start_of(first))[0])
-    margin = source.text[line_start : start_of(first)]
+    line_start = source.line_start(source.position(first.start)[0])
+    margin = source.text[line_start : first.start]
     if "\t" in margin:
         raise tab_refusal(source, line_start, margin)
     if margin.strip("\ufeff"):
@@ -222,18 +204,18 @@ def tab_refusal(source: Source, line_start: int, margin: str) -> ReadError:
 def step_margin(source: Source, newline: Token, first: Token, margins: list[Margin], end: int) -> Iterator[Token]:
     margin = newline.rsplit("\n", 1)[1]
     if "\t" in margin:
-        raise tab_refusal(source, end_of(newline) - len(margin), margin)
+        raise tab_refusal(source, newline.end - len(margin), margin)
     width = len(margin)
     if width > margins[-1].width:
         margins.append(Margin(width, first))
-        yield mark("_INDENT", "", end)
+        yield mark("_INDENT", end)
         return
     used = [line.width for line in margins]
     while width < margins[-1].width:
         inner = margins.pop()
         if width > margins[-1].width:
             raise margin_refusal(source, first, width, used, inner)
-        yield mark("_DEDENT", "", end)
+        yield mark("_DEDENT", end)
 
 
 def margin_refusal(source: Source, first: Token, width: int, used: list[int], inner: Margin) -> ReadError:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
-
-from lark import Lark, Token
-from lark.exceptions import UnexpectedCharacters
-
 from shapescript.compiler.diagnostics.model import Diagnostic, Source
 from shapescript.compiler.syntax.read_error import ReadError, diagnose
+from shapescript.compiler.syntax.tables import Tables
+from shapescript.compiler.syntax.tokens import Token
 
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -41,20 +38,24 @@ MENDS = {
 OPENING_QUOTES = {"'": "'", "\u2018": "\u2019", "\u2019": "\u2019", "\u201c": "\u201d", "\u201d": "\u201d", "\u00ab": "\u00bb"}
 
 
-def lex(lark: Lark, source: Source, start: int, end: int) -> list[Token]:
+def lex(tables: Tables, source: Source, start: int, end: int) -> list[Token]:
     """The tokens of a part of a source that begins at a line's start. Raises ReadError at a character that begins none."""
     text = source.text[start:end]
     if start == 0 and text.startswith(BYTE_ORDER_MARK):
         text = "\n" + text[1:]  # an empty line: takes as much room, and what follows begins at the margin
-    try:
-        state = lark.parse_interactive(text)  # Lark.lex would build a lexer anew at each call
-        tokens = list(state.lexer_thread.lex(state.parser_state))  # type: ignore[no-untyped-call]
-    except UnexpectedCharacters as error:
-        raise ReadError(explain_character(source, start + (error.pos_in_stream or 0))) from None
-    if start:
-        for token in tokens:
-            token.start_pos = (token.start_pos or 0) + start
-            token.end_pos = (token.end_pos or 0) + start
+    match, keywords, ignored = tables.pattern.match, tables.keywords, tables.ignored
+    tokens: list[Token] = []
+    at, length = 0, len(text)
+    while at < length:
+        found = match(text, at)
+        if found is None:
+            raise ReadError(explain_character(source, start + at))
+        kind, word, after = found.lastgroup or "", found.group(), found.end()
+        if kind not in ignored:
+            if kind == "NAME":
+                kind = keywords.get(word, kind)
+            tokens.append(Token(kind, word, start + at, start + after, at == 0 or text[at - 1] == "\n"))
+        at = after
     return tokens
 
 
@@ -91,6 +92,8 @@ def shown(character: str) -> str:
     """A character as a message shows it: what can't be seen by its number and name."""
     if character.isascii() and character.isprintable():
         return f"`{character}`"
+    import unicodedata  # its tables are large, and few programs need them
+
     name = unicodedata.name(character, "no name")
     visible = f"`{character}` " if character.isprintable() and not character.isspace() else ""
     return f"{visible}(U+{ord(character):04X}, {name.lower()})"

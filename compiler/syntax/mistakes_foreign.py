@@ -52,36 +52,36 @@ DOUBLED = {
 def first_word(failure: Failure) -> Diagnostic | None:
     line = failure.line
     first = line[0] if len(line) == 1 else failure.found if not line else None
-    if first is None or first.type != "NAME" or first not in FIRST_WORDS:
+    if first is None or first.kind != "NAME" or first not in FIRST_WORDS:
         return None
-    if not line and not (failure.after.type in ("NAME", "COLON", "STRING") and "_FN" in failure.allowed):
+    if not line and not (failure.after.kind in ("NAME", "COLON", "STRING") and "_FN" in failure.allowed):
         return None
     return failure.say("E0121", f"there is no `{first}`", first, FIRST_WORDS[first])
 
 
 def inner_word(failure: Failure) -> Diagnostic | None:
     found = failure.found
-    if failure.before.type == "NAME" and failure.before == "lambda":
+    if failure.before.kind == "NAME" and failure.before == "lambda":
         help = "declare a function with `fn` and call it by its name"
         return failure.say("E0121", "there are no functions without a name", failure.before, help)
     if not failure.follows_expression:
         return None
-    if found.type == "IF":
+    if found.kind == "IF":
         return failure.say("E0121", "`if` is a statement, not a value", help="bind the name in both branches of an `if`")
-    if found.type == "FOR":
+    if found.kind == "FOR":
         help = "operations work on whole axes; a `for` loop is a statement"
         return failure.say("E0121", "there are no comprehensions", help=help)
-    if found.type == "NAME" and found == "is":
+    if found.kind == "NAME" and found == "is":
         return failure.say("E0121", "there is no `is`", help="equality is `==`")
-    if found.type in ("IN", "NOT"):
+    if found.kind in ("IN", "NOT"):
         return failure.say("E0121", f"{described(found)} can't stand after a value", help="there is no test for membership")
     return None
 
 
 def list_literal(failure: Failure) -> Diagnostic | None:
-    if failure.found.type != "LSQB" or not failure.takes_expression:
+    if failure.found.kind != "LSQB" or not failure.takes_expression:
         return None
-    if any(token.type == "FOR" for token in failure.rest):
+    if any(token.kind == "FOR" for token in failure.rest):
         help = "operations work on whole axes; a `for` loop is a statement"
         return failure.say("E0121", "there are no comprehensions", help=help)
     help = "several values are a tuple, `(a, b)`; tensors are joined with `stack` or `concat`; a tensor type as a value is `f32[…]`"
@@ -91,15 +91,15 @@ def list_literal(failure: Failure) -> Diagnostic | None:
 def braces(failure: Failure) -> Diagnostic | None:
     """Braces hold names for names alone; elsewhere they are another language's block, record, set or format."""
     found, opening = failure.found, failure.opening
-    if found.type == "LBRACE":
+    if found.kind == "LBRACE":
         help = BLOCKS_ARE_INDENTED if failure.rest[1:2] == [] or found is failure.rest[-1] else RECORDS_ARE_CALLED
         return failure.say("E0121", "a brace can't begin here", help=help)
-    if opening is None or failure.line[opening].type != "LBRACE" or failure.before.type == "COLON":
+    if opening is None or failure.line[opening].kind != "LBRACE" or failure.before.kind == "COLON":
         return None
-    if found.type in ("COMMA", "RBRACE") and failure.follows_expression:
+    if found.kind in ("COMMA", "RBRACE") and failure.follows_expression:
         help = 'braces hold names with what they stand for: `rename={"old": "new"}`; several values are a tuple, `(a, b)`'
         return failure.say("E0121", "there are no sets: this has no `:` with what it stands for", failure.before, help)
-    if found.type == "EQUAL":
+    if found.kind == "EQUAL":
         return failure.say("E0121", "between the parts of a pair stands `:`, not `=`", help=RECORDS_ARE_CALLED)
     return None
 
@@ -107,25 +107,25 @@ def braces(failure: Failure) -> Diagnostic | None:
 def foreign_operator(failure: Failure) -> Diagnostic | None:
     found, before = failure.found, failure.before
     pair = f"{before}{found}"
-    if failure.touches and found.type == before.type and found.type in DOUBLED:
-        return failure.say("E0121", f"there is no `{pair}`", (before, found), DOUBLED[found.type])
+    if failure.touches and found.kind == before.kind and found.kind in DOUBLED:
+        return failure.say("E0121", f"there is no `{pair}`", (before, found), DOUBLED[found.kind])
     if failure.touches and pair == "<>":
         return failure.say("E0121", "there is no `<>`", (before, found), "write `!=`")
-    if failure.touches and before.type == "EQUAL" and found.type == "COMPARISON":
+    if failure.touches and before.kind == "EQUAL" and found.kind == "COMPARISON":
         return failure.say("E0121", f"there is no `{pair}`", (before, found), f"write `{found}=`")
-    if found.type in ("STAR", "POWER") and failure.takes_expression:
+    if found.kind in ("STAR", "POWER") and failure.takes_expression:
         return failure.say("E0121", f"`{found}` can't stand before a value", help="arguments are given one by one")
-    if found.type == "PLUS" and failure.takes_expression:
+    if found.kind == "PLUS" and failure.takes_expression:
         return failure.say("E0121", "there is no sign `+` before a value", help="remove it")
-    if found.type == "AT" and failure.is_at_line_start:
+    if found.kind == "AT" and failure.is_at_line_start:
         return failure.say("E0121", "there are no decorators", help="remove this line")
     return None
 
 
 def foreign_string(failure: Failure) -> Diagnostic | None:
-    if failure.found.type != "STRING" or failure.before.type not in ("NAME", "STRING"):
+    if failure.found.kind != "STRING" or failure.before.kind not in ("NAME", "STRING"):
         return None
-    if failure.before.type == "NAME" and failure.touches:
+    if failure.before.kind == "NAME" and failure.touches:
         help = f"remove `{failure.before}`; `print` takes several values"
         return failure.say("E0121", "a string has no letters before its quotes", failure.before, help)
     if failure.touches and failure.before == '""':
@@ -136,7 +136,7 @@ def foreign_string(failure: Failure) -> Diagnostic | None:
 
 def foreign_import(failure: Failure) -> Diagnostic | None:
     line = failure.line
-    if not line or line[0].type not in ("_IMPORT", "_FROM"):
+    if not line or line[0].kind not in ("_IMPORT", "_FROM"):
         return None
     found = failure.found
     helps = {
@@ -147,6 +147,6 @@ def foreign_import(failure: Failure) -> Diagnostic | None:
         "STRING": "a module is named by its path with points, without `.ss`: `import data.digits`",
         "DOT": "a module is named from the program's folder: `import helpers`",
     }
-    if found.type not in helps:
+    if found.kind not in helps:
         return None
-    return failure.say("E0100", f"{described(found)} can't stand in an import here", help=helps[found.type])
+    return failure.say("E0100", f"{described(found)} can't stand in an import here", help=helps[found.kind])

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
-
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedToken
 
 from shapescript.compiler.diagnostics.model import Diagnostic, Source, Span
-from shapescript.compiler.syntax.build import build
+from shapescript.compiler.records.dataclass import dataclass
+from shapescript.compiler.syntax.build import Builder
 from shapescript.compiler.syntax.explain import explain
 from shapescript.compiler.syntax.failure import Failure
-from shapescript.compiler.syntax.layout import DECLARATION_WORDS, end_of, lay_out, mark
+from shapescript.compiler.syntax.layout import DECLARATION_WORDS, lay_out
 from shapescript.compiler.syntax.lexing import lex
+from shapescript.compiler.syntax.machine import Stuck, run, what_may_stand
 from shapescript.compiler.syntax.read_error import ReadError
+from shapescript.compiler.syntax.tables import tables
+from shapescript.compiler.syntax.tokens import mark
 from shapescript.compiler.syntax.tree import Declaration, Module
 
 # A line that can only begin a declaration, even where a bracket above it is still open.
@@ -47,38 +45,17 @@ def parse_partly(source: Source) -> tuple[Module, list[Diagnostic]]:
         return module, diagnostics or [error.diagnostic]
 
 
-@lru_cache(maxsize=1)
-def parser() -> Lark:
-    """The parser, built at the first use (0.12 s)."""
-    grammar = files("shapescript.compiler.syntax").joinpath("grammar.lark").read_text("utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=True)
-
-
 def read(source: Source, start: int, end: int) -> tuple[tuple[Declaration, ...], list[Diagnostic]]:
     """Read a part of a source that begins at a line's start. Raises ReadError at what the grammar doesn't take."""
-    tokens = lay_out(source, lex(parser(), source, start, end))
-    tokens.append(mark("$END", "", end_of(tokens[-1]) if tokens else start))
-    return build(source, parse_tokens(source, tokens))
-
-
-def parse_tokens(source: Source, tokens: list[Token]) -> Tree[Token]:
-    state = parser().parse_interactive()
-    result: Tree[Token] | None = None
-    for index, token in enumerate(tokens):
-        try:
-            result = state.feed_token(token)
-        except UnexpectedToken:
-            raise ReadError(explain(Failure(source, tokens, index, what_may_stand(tokens[:index])))) from None
-    assert result is not None
-    return result
-
-
-def what_may_stand(tokens: list[Token]) -> frozenset[str]:
-    """The kinds of tokens that the grammar takes after these. A failed parser can't say: its stack is reduced too far."""
-    state = parser().parse_interactive()
-    for token in tokens:
-        state.feed_token(token)
-    return frozenset(state.accepts())  # type: ignore[no-untyped-call]
+    tokens = lay_out(source, lex(tables(), source, start, end))
+    tokens.append(mark("$END", tokens[-1].end if tokens else start))
+    builder = Builder(source)
+    try:
+        declarations = run(tables(), tokens, builder.build)
+    except Stuck as stuck:
+        allowed = what_may_stand(tables(), tokens[: stuck.index])
+        raise ReadError(explain(Failure(source, tokens, stuck.index, allowed))) from None
+    return declarations, builder.found()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from lark import Token
-
 from shapescript.compiler.diagnostics.model import Diagnostic, Label, Source, Span
-from shapescript.compiler.syntax.layout import end_of, start_of
+from shapescript.compiler.syntax.machine import Entry, Part
+from shapescript.compiler.syntax.tokens import Token
 from shapescript.compiler.syntax.tree import Identifier
 
 LARGEST_INT = 2**63 - 1
@@ -19,19 +17,21 @@ SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '
 ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
 class Parts:
-    """One rule's match: what it was built of, where, and where to report what the grammar can't refuse.
+    """One rule's match: what it was built of (`children`: nodes, words, None for what is absent), where, and where to report what the
+    grammar can't refuse."""
 
-    `places` are the children's offsets in the text with all their brackets, None for what is absent.
-    """
+    __slots__ = ("_entries", "children", "end", "problems", "source", "start")
 
-    source: Source
-    start: int
-    end: int
-    children: list[Any]
-    places: list[tuple[int, int] | None]
-    problems: list[Diagnostic]
+    def __init__(self, source: Source, start: int, end: int, entries: list[Entry], problems: list[Diagnostic]) -> None:
+        self.source, self.start, self.end, self.problems = source, start, end, problems
+        self._entries = entries
+        self.children: list[Any] = [entry.value if isinstance(entry, Part) else entry for entry in entries]
+
+    @property
+    def places(self) -> list[tuple[int, int] | None]:
+        """The children's offsets in the text with all their brackets, None for what is absent."""
+        return [place_of(entry) for entry in self._entries]
 
     @property
     def span(self) -> Span:
@@ -48,10 +48,17 @@ class Parts:
         return None if token is None else self.identifier(token)
 
     def token_span(self, token: Token) -> Span:
-        return Span(self.source, start_of(token), end_of(token))
+        return Span(self.source, token.start, token.end)
 
     def report(self, code: str, message: str, span: Span, help: str | None = None, labels: tuple[Label, ...] = ()) -> None:
         self.problems.append(Diagnostic(code, message, span, labels, help))
+
+
+def place_of(entry: Entry) -> tuple[int, int] | None:
+    if entry is None:
+        return None
+    start, end = (entry.start, entry.end) if isinstance(entry, Token) else (entry.outer_start, entry.outer_end)
+    return None if start is None or end is None else (start, end)
 
 
 # One entry a rule of the grammar, by its name.
@@ -78,7 +85,7 @@ def float_value(parts: Parts, token: Token) -> float:
 
 def string_value(parts: Parts, token: Token) -> str:
     """The text between the quotes with its escapes replaced; an unknown escape is reported and stays as it is."""
-    start = start_of(token) + 1
+    start = token.start + 1
 
     def replaced(match: re.Match[str]) -> str:
         number, letter = match.groups()

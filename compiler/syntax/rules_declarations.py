@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax.rules import Parts, Rule, string_value
 from shapescript.compiler.syntax.tree import (
     Argument,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shapescript.compiler.diagnostics.model import Label, Span
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax.rules import Parts, Rule, float_value, int_value, string_value
 from shapescript.compiler.syntax.tree import (
     Applied,

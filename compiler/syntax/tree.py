@@ -6,10 +6,11 @@ Every sequence is a tuple. Brackets that only group are not kept: a node's span 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.compiler.syntax.tree_parts import (
     Applied,
     Argument,

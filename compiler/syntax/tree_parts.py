@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from shapescript.compiler.diagnostics.model import Span
+from shapescript.compiler.records.dataclass import dataclass
 
 AxisOperator: TypeAlias = Literal["+", "-", "*", "/", "//"]
 UnaryOperator: TypeAlias = Literal["-", "not", "!"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,17 @@ import pytest
 GOLDEN = Path(__file__).parent / "golden"
 
 Golden = Callable[[str, str], None]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Every other test has its native calls shared out to three threads, however small their work; the others run on one. What is
+    compared with the reference evaluator, with PyTorch or with golden files is so for both."""
+    from shapescript.compiler.codegen.thread_count import asked_for
+
+    shared = zlib.crc32(item.nodeid.encode()) % 2 == 0
+    with asked_for(3, grain=1) if shared else asked_for(1):
+        return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +42,17 @@ def golden(request: pytest.FixtureRequest) -> Golden:
             assert path.read_text("utf-8") == text
 
     return compare
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that compiled code is kept in: one of each worker's own, for the processes that tests start too."""
+    folder = tmp_path_factory.mktemp("compiled", numbered=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHAPESCRIPT_CACHE_DIR", str(folder))
+        for name in ("SHAPESCRIPT_CACHE", "SHAPESCRIPT_LOG"):
+            patch.delenv(name, raising=False)
+        yield folder
 
 
 @pytest.fixture(scope="module", params=["native", "numpy"])

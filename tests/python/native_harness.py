@@ -19,6 +19,7 @@ from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.ops.table import infer
 from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.fuse import fuse
+from shapescript.compiler.passes.fuse_reductions import fuse_reductions
 from shapescript.compiler.passes.simplify import simplify
 from shapescript.compiler.reference.border import copied_state
 from shapescript.compiler.reference.engine import Evaluator
@@ -41,7 +42,8 @@ class NotingHost(RecordingHost):
 
 def finished(function: Function, fused: bool = False) -> Function:
     """The function as an engine gets it."""
-    passes: tuple[Callable[[Function], Function], ...] = (simplify, fuse, simplify, insert_copies) if fused else (insert_copies,)
+    fusion = (simplify, fuse, fuse_reductions, simplify) if fused else ()
+    passes: tuple[Callable[[Function], Function], ...] = (*fusion, insert_copies)
     for pass_ in passes:
         function = pass_(function)
         verify_function(function, infer)

@@ -100,11 +100,13 @@ def phases(send: Callable[[], None]) -> dict[str, Callable[[], None]]:
     def compiling() -> None:
         from shapescript.compiler.passes import pipeline
 
+        os.environ["SHAPESCRIPT_CACHE"] = "off"
         before(pipeline, "compile_entry", send)
 
     def compiling_natively() -> None:
         from shapescript.compiler.codegen import jit
 
+        os.environ["SHAPESCRIPT_CACHE"] = "off"
         before(jit, "parse", lambda: (send(), for_ever()))
 
     def loading_data() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import shapescript.checking
+import shapescript
+from shapescript import gradient_checks
 from shapescript.compiler.ir.nodes import Function, Module
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.passes.specialise import specialise
@@ -23,7 +24,7 @@ def test_a_function_that_comes_to_too_much_is_told_once(tmp_path: Path, monkeypa
         inlined.append(key.rpartition(":")[2])
         return specialise(module, key, sizes)
 
-    monkeypatch.setattr(shapescript.checking, "specialise", counted)
+    monkeypatch.setattr(gradient_checks, "specialise", counted)
     monkeypatch.setattr(sys.modules[specialise.__module__], "MAX_OPERATIONS", 100)
     chain.append("fn f40(x: [b]) -> [b]:\n    return x + 1.0\n")
     (tmp_path / "chain.ss").write_text("\n".join(chain))

@@ -16,7 +16,6 @@ from torch.nn import functional
 import shapescript
 from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.ir.nodes import walk
-from shapescript.compiler.ir.sizes import number
 from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.engines import EngineName
 
@@ -321,19 +320,39 @@ fn gradient(m: Deep, x: [b 3 h w]) -> ([], Deep):
 """
 
 
-def test_windows_that_overlap_are_made_again_for_the_gradient() -> None:
+def test_windows_of_a_batch_are_made_for_no_convolution_nor_its_gradients() -> None:
     program = check_source(DEEP)
     (signature,) = program.functions["gradient"]
     assert program.module is not None
     counts = {}
     for step in ("fused", "final"):
         ops = list(walk(compile_entry(program.module, signature.key, {}, step, verify=True).body))
-        windows = [op for op in ops if op.name == "windows"]
-        counts[step] = [sum(op.attributes["lengths"] == (number(k), number(k)) for op in windows) for k in (2, 3)]
-    assert counts == {
-        "fused": [1, 3],
-        "final": [1, 3 + 2],
-    }  # the last of them is read again at once; those of the pooling hold nothing twice
+        counts[step] = [sum(op.name == name for op in ops) for name in ("windows", "fold", "windows_contraction", "contraction_fold")]
+    assert counts == {"fused": [4, 3, 0, 0], "final": [1, 1, 6, 2]}  # those of the pooling hold nothing twice
+
+
+POOLED = """
+import shapescript.std.nn as nn
+
+fn loss(x: [b 3 h w]) -> []:
+    y = x |> nn.max_pool2d[3, Stride=2] |> tanh |> exp |> sin |> nn.max_pool2d[3, Stride=1] |> tanh |> cos
+    return mean(y * y, over=(b, 3, (h-3)//2-1, (w-3)//2-1))
+
+fn gradient(x: [b 3 h w]) -> [b 3 h w]:
+    l, g = value_and_grad(loss(x), wrt=x)
+    return g
+"""
+
+
+def test_windows_that_overlap_are_made_again_for_the_gradient() -> None:
+    program = check_source(POOLED)
+    (signature,) = program.functions["gradient"]
+    assert program.module is not None
+    counts = {}
+    for step in ("fused", "final"):
+        ops = list(walk(compile_entry(program.module, signature.key, {}, step, verify=True).body))
+        counts[step] = sum(op.name == "windows" for op in ops)
+    assert counts == {"fused": 2, "final": 3}  # the last of them is read again at once
 
 
 def test_windows_made_again_are_the_same(tmp_path: Path) -> None:

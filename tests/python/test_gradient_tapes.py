@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gradient_programs import compiled, in_loops, named
+from planned_bytes import planned_bytes
 
 from shapescript.compiler.ir.nodes import Function
-from shapescript.compiler.ir.sizes import number
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.passes.plan import plan_memory
 
@@ -95,14 +95,7 @@ fn gradient(x: [n], flag: bool) -> [n]:
 
 def slot_bytes(function: Function, sizes: dict[str, int]) -> int:
     """The bytes of all slots, those of inner blocks too."""
-    total = 0
-    for slots in plan_memory(function).slots.values():
-        for _, size in slots:
-            known = size.substitute({symbol: number(sizes[symbol.name]) for symbol in size.symbols() if symbol.name in sizes})
-            constant = known.constant()
-            assert constant is not None
-            total += constant
-    return total
+    return planned_bytes(plan_memory(function), lambda symbol: sizes.get(symbol.name, symbol.value))
 
 
 def test_computing_again_saves_memory() -> None:

@@ -262,6 +262,44 @@ def test_left_operand_packed_when_its_rows_are_far_apart(level: Target) -> None:
 
 
 @each_target
+@pytest.mark.parametrize("width", [50, 140], ids=["in place", "copied"])
+def test_both_operands_packed_stage_by_stage(level: Target, width: int) -> None:
+    wide, right = numbers((530, 600), np.float32, 1), numbers((530, width), np.float32, 2)[:, :50]
+    for m in (64, 45):
+        a = wide[:, :m].T
+        plan = plan_contraction(level, shape_of(a, right))
+        assert plan.pack_left and plan.steps_first and plan.k_block < 530 and (plan.right.value == "copied") == (width == 140)
+        for run_time in ((), ("k",)):
+            assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (m, run_time)
+
+
+@each_target
+@pytest.mark.parametrize("inline", [True, False])
+def test_blocks_of_rows_go_through_all_panels(level: Target, inline: bool) -> None:
+    bias = numbers((1, 1000), np.float32, 3)[0]
+    for sizes, run_time in (((75, 1000, 9), ()), ((75, 1000, 9), ("m", "k")), ((75, 50, 1030), ("m", "n"))):
+        a, right = operands(*sizes, "rows", np.float32)
+        assert plan_contraction(level, shape_of(a, right, dict.fromkeys(run_time, I64(0)))).row_block
+        expected = chains(a, right) + np.arange(sizes[0], dtype=np.float32)[:, None] + bias[: sizes[1]]
+        assert same_bytes(multiply(level, a, right, run_time, bias=bias[: sizes[1]], inline=inline), expected), (sizes, run_time)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_a_single_row_whose_right_operand_is_transposed(level: Target, dtype: Any) -> None:
+    for sizes, run_time in (
+        ((1, 1, 1), ("m",)),
+        ((1, 10, 33), ()),
+        ((1, 70, 5), ("m", "n")),
+        ((1, 50, 1100), ("m",)),
+        ((1, 3, 0), ("m", "k")),
+        ((1, 3, 4100), ("m", "k")),
+    ):
+        a, right = operands(*sizes, "transposed", dtype)
+        assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (sizes, run_time)
+
+
+@each_target
 def test_distant_rows_of_the_right_operand_are_copied(level: Target) -> None:
     right = numbers((20, 1500), np.float32, 1)[:, :70]
     a = numbers((40, 20), np.float32, 2)

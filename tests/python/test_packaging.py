@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,9 +16,11 @@ from fixtures import EXAMPLES, ROOT
 
 import shapescript
 
-# The rooms, and what each may import beside itself, `diagnostics` and `numerics` (facts that import nothing).
+# The rooms, and what each may import beside itself, `records` (a tool that imports nothing), `diagnostics` and `numerics` (facts).
+TOOL = "records"
 FACTS = {"diagnostics", "numerics"}
 ROOMS: dict[str, set[str]] = {
+    "records": set(),
     "diagnostics": set(),
     "numerics": set(),
     "syntax": set(),
@@ -73,9 +76,11 @@ def test_rooms_import_one_way() -> None:
         room = room_of(module)
         for name in imported(module, path):
             target = room_of(name)
-            if room in ROOMS and target not in (None, room) and target not in ROOMS[room] | FACTS:
+            if room in ROOMS and target not in (None, room) and target not in ROOMS[room] | FACTS | {TOOL}:
                 wrong.append(f"{module} imports {name}")
-            if room in FACTS and target not in (None, room):
+            if room in FACTS and target not in (None, room, TOOL):
+                wrong.append(f"{module} imports {name}")
+            if room == TOOL and target not in (None, room):
                 wrong.append(f"{module} imports {name}")
     assert not wrong
 
@@ -83,6 +88,13 @@ def test_rooms_import_one_way() -> None:
 def test_every_room_is_in_the_table() -> None:
     rooms = {path.name for path in (ROOT / "compiler").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert rooms | {"runtime"} == set(ROOMS)
+
+
+def test_data_classes_of_the_compiler_are_cheap_to_declare() -> None:
+    """Those of one kind can't inherit from the other's either."""
+    written = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sorted((ROOT / "compiler").rglob("*.py"))}
+    users = [name for name, text in written.items() if re.search(r"^from dataclasses import .*\bdataclass\b", text, re.MULTILINE)]
+    assert users == [], "import it from shapescript.compiler.records.dataclass"
 
 
 def test_llvmlite_is_known_in_one_room() -> None:
@@ -99,14 +111,22 @@ def test_importing_alone_loads_nothing_heavy() -> None:
     assert not {"numpy", "lark", "llvmlite"} & loaded("import shapescript")
 
 
-LIGHT = [["check", "EXAMPLE"], ["--help"], ["run", "--help"], ["run", "EXAMPLE", "--help"], ["--version"], ["std", "list"]]
+LIGHT = [
+    ["check", "EXAMPLE"],
+    ["--help"],
+    ["run", "--help"],
+    ["run", "EXAMPLE", "--help"],
+    ["--version"],
+    ["std", "list"],
+    ["cache", "info"],
+]
 
 
 @pytest.mark.parametrize("words", LIGHT)
 def test_light_commands_load_neither_llvmlite_nor_numpy(words: list[str]) -> None:
     arguments = [str(EXAMPLES / "train_mlp.ss") if word == "EXAMPLE" else word for word in words]
     code = f"from shapescript.cli import main; assert main({arguments!r}) == 0"
-    assert not {"llvmlite", "numpy", "torch"} & loaded(code)
+    assert not {"llvmlite", "numpy", "torch", "lark"} & loaded(code)
 
 
 def loaded(code: str) -> set[str]:

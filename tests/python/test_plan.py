@@ -7,10 +7,11 @@ from typing import Any
 
 from built_programs import MLP, train_mlp
 from evaluating import function_of, mlp, tensor
+from planned_bytes import planned_bytes, rows
 
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
-from shapescript.compiler.ir.sizes import evaluate, fresh, number, of
+from shapescript.compiler.ir.sizes import fresh, number, of
 from shapescript.compiler.ir.types import BOOL, INT, STRING, DatasetType, Element, OptimiserType, RecordType, sorted_leaves
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.locations import Borrowed, Location, ParameterStorage, Plan, ResultStorage, SlotStorage, storage_bytes
@@ -34,13 +35,6 @@ def planned(function: Function) -> tuple[Function, Plan]:
 
 def ops(function: Function, name: str) -> list[Op]:
     return [op for op in walk(function.body) if op.name == name]
-
-
-def slot_bytes(plan: Plan, rows: int) -> int:
-    """All slots together, where every symbol is `rows`."""
-    sizes = [size for slots in plan.slots.values() for _, size in slots]
-    found = [evaluate(size, lambda symbol: rows if symbol.value is None else symbol.value) for size in sizes]
-    return sum(size for size in found if size is not None)
 
 
 def test_gradients_are_computed_in_the_packed_model() -> None:
@@ -160,7 +154,7 @@ def test_values_that_are_not_needed_together_share_slots() -> None:
                 x = b.op("transpose", x, permutation=(1, 0))
             return [b.op("sum", x, positions=(0, 1))]
 
-        return slot_bytes(planned(function_of([tensor(n, n)], build))[1], 100)
+        return planned_bytes(planned(function_of([tensor(n, n)], build))[1], rows(100))
 
     assert chain(3) == chain(30) == 2 * 100 * 100 * 4
 
@@ -175,7 +169,7 @@ def test_a_smaller_value_takes_the_slot_of_a_larger_one_of_the_same_axes() -> No
         return [b.op("sum", small, positions=(0, 1))]
 
     function = function_of([tensor(n, 8), tensor(8, 100), tensor(100, 10)], build)
-    assert slot_bytes(planned(function)[1], 64) == 64 * 100 * 4 + 64 * 10 * 4
+    assert planned_bytes(planned(function)[1], rows(64)) == 64 * 100 * 4 + 64 * 10 * 4
 
 
 def test_no_slot_waits_for_a_size_that_its_first_value_does_not_need() -> None:
@@ -189,11 +183,11 @@ def test_no_slot_waits_for_a_size_that_its_first_value_does_not_need() -> None:
         return [early, b.op("sum", b.op("exp", late), positions=(0,))]
 
     function, plan = planned(function_of([tensor(64), STRING], build))
-    late = {size for slots in plan.slots.values() for _, size in slots if size.constant() is None}
+    late = {slot.size for slots in plan.slots.values() for slot in slots if slot.size.constant() is None}
     first, *_ = ops(function, "exp")
     location = plan.locations[first.result]
     assert isinstance(location.storage, SlotStorage) and late
-    assert dict(plan.slots[function.body])[location.storage.slot] == number(256)
+    assert next(slot.size for slot in plan.slots[function.body] if slot.number == location.storage.slot) == number(256)
 
 
 def test_batches_in_the_datasets_order_and_unread_fields_have_no_slot() -> None:
@@ -224,7 +218,7 @@ def test_elementwise_work_lies_upon_what_it_reads_last() -> None:
         return [b.op("sum", z, positions=(1,))]
 
     _, plan = planned(fuse(function_of([tensor(n, n)], build)))
-    assert slot_bytes(plan, 64) == 64 * 64 * 4
+    assert planned_bytes(plan, rows(64)) == 64 * 64 * 4
 
 
 def test_bytes_of_storages() -> None:

@@ -196,6 +196,7 @@ INTERRUPTS_A_COMPILE = """
     import shapescript
     from shapescript.compiler.codegen import jit
 
+    os.environ["SHAPESCRIPT_CACHE"] = "off"
     signal.signal(signal.SIGINT, signal.default_int_handler)
     go_on = threading.Event()
     interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)

@@ -140,7 +140,7 @@ ENTRIES = (
     *(
         Comparison(
             f"{name} over {over}",
-            (name,),
+            (name, "reduce", "fused_reduction"),
             f"fn f(x: T[b n c]) -> T[b n c]:\n    return {name}(x, over={over})\n",
             lambda x, name=name, axis=axis, value=value: masked_rows(
                 x.movedim(axis, -1), lambda y: getattr(functional, name)(y, -1), value

@@ -24,6 +24,7 @@ ORDER = Within(16, "sums of products in two orders", absolute=8)
 ADDED = Within(8, "what several windows give back is added in another order", absolute=4)
 FINITE = (0.0, -0.0, 1e-45, -1e-308)  # a padding's zeros take part in our sums: times an infinity they are NaN, and PyTorch leaves them out
 CONVOLUTION = ("windows", "fold", "contraction")
+JOINED = (*CONVOLUTION, "windows_contraction", "contraction_fold")
 
 
 def unfolded(x: Any) -> Any:
@@ -41,7 +42,7 @@ def convolved_along_the_first_axes(x: Any, k: Any) -> Any:
 ENTRIES = (
     Comparison(
         "convolution",
-        CONVOLUTION,
+        JOINED,
         "fn f(x: T[b i h w], k: T[o i 3 3]) -> T[b o h w]:\n    return convolve(x, k, over=(h, w), padding=1)\n",
         lambda x, k: conv2d(x, k, padding=1),
         ORDER,

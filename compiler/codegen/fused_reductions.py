@@ -1,0 +1,185 @@
+"""Reductions with the elementwise work around them in one loop nest (ops/fused.py): along the reduced axes as often as
+passes/reduction_walks.py says, for one place of the others after another; or, where what is kept is adjacent, down many columns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property, partial
+
+from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.dropout import Mask, region_masks
+from shapescript.compiler.codegen.elements import region_key, region_work
+from shapescript.compiler.codegen.emit import I64, Builder, Value
+from shapescript.compiler.codegen.fused_columns import emit_columns
+from shapescript.compiler.codegen.fused_points import Points
+from shapescript.compiler.codegen.fused_rows import emit_rows, rows_together
+from shapescript.compiler.codegen.lowering import Lowering, Site, lowers
+from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, dense_strides, emit_loops, merged, placed_strides, step
+from shapescript.compiler.codegen.sizes import SizeValues
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
+from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.ir import nodes
+from shapescript.compiler.ir.nodes import Op, free_values
+from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
+from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.ops.locations import has_storage
+from shapescript.compiler.passes.reduction_walks import Walks, walks_of
+from shapescript.compiler.records.dataclass import dataclass
+
+NUMBER_BYTES = 64  # of scratch, for a result without axes
+STRETCH = 64  # columns of a unit that threads share out: a multiple of every vector
+
+
+@lowers("fused_reduction")
+def _fused_reduction(low: Lowering, op: Op) -> None:
+    b, (region,), space = low.b, op.regions, tuple(op.attributes["space"])
+    for inner in region.ops:
+        if inner.name == "reduce" and inner.attributes["kind"] != "sum":
+            count = low.size(product(space[place] for place in op.attributes["positions"]))
+            if not isinstance(count, int) or count == 0:
+                low.fail_if(b.icmp_signed("==", emit.size(count), I64(0)), Site("reduction of nothing", inner))
+    inputs = {value: low.number(value) for value in free_values(region)}
+    given = list(zip(op.operands, region.parameters, map(tuple, op.attributes["maps"]), strict=True))
+    inputs.update((parameter, low.number(operand)) for operand, parameter, map_ in given if not map_)
+    masks = region_masks(low, region, inputs, space)
+    names = SizeArguments()
+    shape = _Shape(op, walks_of(op), low.target, names.names(space), tuple(inputs), tuple(masks))
+    with ExitStack() as scratches:
+        pointers = [low.pointer(operand) for operand, _, map_ in given if map_]
+        targets = [low.pointer(one) if has_storage(one) else scratches.enter_context(low.scratch(NUMBER_BYTES)) for one in op.results]
+        arguments = [*pointers, *targets, *(part for mask in masks.values() for part in (mask.pointer, mask.scale, mask.active))]
+        arguments += [*inputs.values(), *(emit.size(low.size(size)) for size in names.run_time)]
+        units = shape.units(b, lambda size: low.size(names.original(size)))
+        shares = shares_of(low, units, emit.times(b, low.size(product(space)), shape.work))
+
+        def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+            shape.build(b, given, names.values(given), part)
+
+        split(low, "fused_reduction", shape.key, arguments, units, shares, body)
+        for result, target in zip(op.results, targets, strict=True):
+            if not has_storage(result):
+                low.define(result, low.load_number(target, result_type(result).element))
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The shared function of a fused reduction. Its arguments: the operands with axes, the results, each dropout's mask, scale and
+    activity, the numbers that are the same everywhere, the run-time sizes."""
+
+    op: Op
+    walks: Walks
+    target: Target
+    space: tuple[Size, ...]
+    uniform: tuple[nodes.Value, ...]
+    dropouts: tuple[Op, ...]
+
+    @property
+    def key(self) -> object:
+        (region,), outer = self.op.regions, free_values(self.op.regions[0])
+        order = {value: place for place, value in enumerate((*region.parameters, *outer))}
+        positions, maps = tuple(self.op.attributes["positions"]), tuple(map(tuple, self.op.attributes["maps"]))
+        kinds = tuple(op.attributes["kind"] for op in region.ops if op.name == "reduce")
+        return self.space, positions, maps, kinds, tuple(order[value] for value in self.uniform), region_key(region, outer)
+
+    @cached_property
+    def varying(self) -> list[tuple[nodes.Value, tuple[int, ...]]]:
+        """The parameters of operands with axes, with their maps."""
+        pairs = zip(self.op.regions[0].parameters, self.op.attributes["maps"], strict=True)
+        return [(parameter, tuple(map_)) for parameter, map_ in pairs if map_]
+
+    @cached_property
+    def indexed(self) -> list[int]:
+        """The axes whose index is used."""
+        return sorted({op.attributes["position"] for op in self.op.regions[0].ops if op.name == "iota"})
+
+    @cached_property
+    def axes(self) -> tuple[list[Axis], list[bool]]:
+        """The space's axes, neighbours of one sort merged as far as all tensors allow, and which are reduced. The strides are those of the
+        results with all axes (and masks), of the results without the reduced ones, of the indices used, and of the operands."""
+        positions, rank = self.op.attributes["positions"], len(self.space)
+        kept = [place for place in range(rank) if place not in positions]
+        short = placed_strides([self.space[place] for place in kept], kept, rank)
+        units = [[ONE if axis == place else ZERO for axis in range(rank)] for place in self.indexed]
+        operands = [placed_strides([self.space[place] for place in map_], map_, rank) for _, map_ in self.varying]
+        strides = [dense_strides(self.space), short, *units, *operands]
+        found: list[Axis] = []
+        reduced: list[bool] = []
+        for place, size in enumerate(self.space):
+            axis, is_reduced = Axis(size, tuple(tensor[place] for tensor in strides)), place in positions
+            if size == ONE:
+                continue
+            both = merged([found[-1], axis]) if reduced and reduced[-1] == is_reduced else [axis, axis]
+            if len(both) == 1:
+                found[-1] = both[0]
+            else:
+                found.append(axis)
+                reduced.append(is_reduced)
+        return found, reduced
+
+    @cached_property
+    def sorts(self) -> tuple[list[Axis], list[Axis], Axis | None]:
+        """The kept axes that are gone through in loops, the reduced ones, and the kept one whose adjacent elements are reduced together."""
+        axes, reduced = self.axes
+        kept = [axis for axis, is_reduced in zip(axes, reduced, strict=True) if not is_reduced]
+        summed = [axis for axis, is_reduced in zip(axes, reduced, strict=True) if is_reduced]
+        columns = kept.pop() if kept and not reduced[-1] and len(self.walks.walks) == 1 else None
+        return kept, summed, columns
+
+    def units(self, b: Builder, size: Callable[[Size], emit.Size]) -> emit.Size:
+        """What threads share out: places along the outermost kept axis, else stretches of columns. A reduction to one number is one."""
+        kept, _, columns = self.sorts
+        if kept:
+            return size(kept[0].size)
+        return 1 if columns is None else emit.ceil_quotient(b, size(columns.size), STRETCH)
+
+    @property
+    def work(self) -> int:
+        """Picoseconds that a point takes one core, about."""
+        (region,) = self.op.regions
+        moved = sum(result_type(value).element.bytes for value in (*(value for value, _ in self.varying), *region.yields))
+        return PICOSECONDS_A_BYTE * moved + region_work(region)
+
+    def build(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues, part: Part) -> None:
+        rest, results = list(arguments), len(self.op.results)
+        tensors, rest = rest[: len(self.varying)], rest[len(self.varying) :]
+        targets, rest = rest[:results], rest[results:]
+        masks = {op: Mask(*rest[3 * place : 3 * place + 3]) for place, op in enumerate(self.dropouts)}
+        numbers: Mapping[nodes.Value, Value] = dict(zip(self.uniform, rest[3 * len(masks) :], strict=False))
+        first = 2 + len(self.indexed)
+        places = {parameter: first + place for place, (parameter, _) in enumerate(self.varying)}
+        pointers = {parameter: tensor for (parameter, _), tensor in zip(self.varying, tensors, strict=True)}
+        indices = {position: 2 + place for place, position in enumerate(self.indexed)}
+        points = Points(b, sizes, self.op, self.walks, pointers, places, indices, targets, masks, numbers)
+        kept, summed, columns = self.sorts
+        stretch = None if kept else (emit.times(b, part.low, STRETCH), emit.times(b, part.high, STRETCH))
+
+        start: Offsets = tuple(0 for _ in range(first + len(places)))
+        if columns is not None:
+            act = partial(emit_columns, points, self.target, summed=summed, columns=columns, stretch=stretch)
+            emit_loops(b, sizes, kept, start, act, (part.low, part.high))
+        elif kept:
+            self._emit_rows(points, kept, summed, start, part)
+        else:
+            emit_rows(points, [start], summed)
+
+    def _emit_rows(self, points: Points, kept: Sequence[Axis], summed: Sequence[Axis], start: Offsets, part: Part) -> None:
+        """Along the innermost kept axis several rows at a time, then those that are left."""
+        b, sizes, many = points.b, points.sizes, rows_together(summed)
+        *outer, along = kept
+        strides = [sizes.of(b, stride) for stride in along.strides]
+        low, high = (0, sizes.of(b, along.size)) if outer else (part.low, part.high)
+
+        def rows(offsets: Offsets) -> None:
+            def some(first: Value, count: int) -> None:
+                indices = [emit.size(emit.plus(b, first, place)) for place in range(count)]
+                emit_rows(points, [tuple(step(b, o, i, s) for o, s in zip(offsets, strides, strict=True)) for i in indices], summed)
+
+            next_: Value = emit.size(low)
+            if many > 1:
+                whole = emit.plus(b, low, emit.times(b, emit.quotient(b, emit.minus(b, high, low), many), many))
+                emit.loop(b, low, whole, many, lambda i, _: some(i, many))
+                next_ = emit.size(whole)
+            emit.loop(b, next_, high, 1, lambda i, _: some(i, 1))
+
+        emit_loops(b, sizes, outer, start, rows, (part.low, part.high))
