@@ -158,10 +158,10 @@ def flat_passes(level: Target, count: int) -> None:
         half = emit.constant(0.5, F64)
         given = optimiser.emit_given(b, adamw, [half] * len(adamw.constants), I64(10))
         numbers = optimiser.emit_numbers(b, adamw, given, F32, half)
-        optimiser.emit_update(b, optimiser.Form(adamw, F32), arguments, emit.constant(1.0, F32), numbers, 0, count)
+        optimiser.emit_update(b, optimiser.Form(adamw, F32), arguments, [emit.constant(1.0, F32)], numbers, 0, count)
 
     def mask(b: Any, arguments: Any) -> None:
-        random.emit_kept(b, random.stream(b, I64(1), Domain.DRAW, I64(2)), I64(1 << 30), 0, count, arguments[0])
+        random.emit_kept(b, random.stream(b, I64(1), Domain.DRAW, I64(2)), I64(1 << 30), 0, count // 64, arguments[0])
 
     turns, buffers = max(1, int(1e7 / count)), [aligned(count) for _ in range(4)]
     seconds = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as short_repr  # a damaged file may nest lists deeper than a message can hold
 from typing import Any, TypeGuard
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.entries import FACTS, VERSION
 from shapescript.runtime.errors import CheckpointError, CheckpointMissing, cause_of
 from shapescript.runtime.file_errors import UnusableFileError

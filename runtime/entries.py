@@ -8,11 +8,11 @@ program where they are known and, for each entry, its kind and the names of its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import Array, dtype_name, usable_array
 from shapescript.runtime.dataset import Dataset
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import ALIGNMENT, NUMPY_DTYPES, Array, Bytes, ElementType, aligned, axes_text, sizes, widened
 from shapescript.runtime.groups import ORDINARY, Groups, Treatment
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.errors import CheckpointError
 from shapescript.runtime.log_lines import Position
 

@@ -10,11 +10,11 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import canonical_nan
 from shapescript.runtime.errors import ArgumentError, CheckpointError
 

@@ -96,63 +96,52 @@ class Model(SubModel):
     checks dtype and shape and copies in.
     """
 
-    __slots__ = ("_address", "_buffer", "_layout")
+    # Slots, not properties, which take twice the time at every call; `__setattr__` lets nobody set them. The buffer is what native code and
+    # the runtime write; its padding between leaves is zero.
+    __slots__ = ("address", "buffer", "layout")
 
-    _layout: Layout
-    _buffer: Bytes
-    _address: int
+    layout: Layout
+    buffer: Bytes
+    address: int
 
     def __init__(self, layout: Layout, buffer: Bytes | None = None) -> None:
         """`buffer`: `layout.nbytes` bytes at a multiple of 64, used as it is; zeros where none is given."""
         if buffer is None:
             buffer = aligned(layout.nbytes)
         check_buffer(layout, buffer)
-        _set(self, _layout=layout, _buffer=buffer, _address=address_of(buffer))
+        _set(self, layout=layout, buffer=buffer, address=address_of(buffer))
         super().__init__(self, "", layout.tree)
 
-    @property
-    def layout(self) -> Layout:
-        return self._layout
-
-    @property
-    def buffer(self) -> Bytes:
-        """The flat buffer: native code and the runtime write it; the padding between leaves is zero."""
-        return self._buffer
-
-    @property
-    def address(self) -> int:
-        return self._address
-
     def __getitem__(self, name: str) -> Array:
-        if name not in self._layout:
-            raise KeyError(f"{self._layout.model_name} has no parameter {name!r}{did_you_mean(name, self._layout.names)}")
-        return self._layout.read_only_view(self._buffer, name)
+        if name not in self.layout:
+            raise KeyError(f"{self.layout.model_name} has no parameter {name!r}{did_you_mean(name, self.layout.names)}")
+        return self.layout.read_only_view(self.buffer, name)
 
     def __setitem__(self, name: str, value: object) -> None:
         """Copy `value` in. Raises ArgumentError R1001, R1002, R1004 or R1006, and then nothing has changed."""
-        if name not in self._layout:
-            raise KeyError(f"{self._layout.model_name} has no parameter {name!r}{did_you_mean(name, self._layout.names)}")
-        leaf = self._layout.leaf(name)
+        if name not in self.layout:
+            raise KeyError(f"{self.layout.model_name} has no parameter {name!r}{did_you_mean(name, self.layout.names)}")
+        leaf = self.layout.leaf(name)
         array = usable_array(name, value)
         array = of_element_type(name, array, leaf.dtype)
         check_shape(name, array, leaf.axes, leaf.shape)
-        np.copyto(self._layout.view(self._buffer, name), array)
+        np.copyto(self.layout.view(self.buffer, name), array)
 
     def state_dict(self) -> dict[str, Array]:
         """A copy of every parameter and buffer by its dotted name, as `torch.nn.Module.state_dict` names them."""
-        return {leaf.name: canonical_nan(self[leaf.name]).copy() for leaf in self._layout}
+        return {leaf.name: canonical_nan(self[leaf.name]).copy() for leaf in self.layout}
 
     def parameters(self) -> dict[str, Array]:
         """Read-only views of what is trained, by dotted name; of bf16 copies, in float32."""
-        return {leaf.name: self[leaf.name] for leaf in self._layout if leaf.kind == "parameter"}
+        return {leaf.name: self[leaf.name] for leaf in self.layout if leaf.kind == "parameter"}
 
     def buffers(self) -> dict[str, Array]:
         """Read-only views of the buffers, by dotted name."""
-        return {leaf.name: self[leaf.name] for leaf in self._layout if leaf.kind == "buffer"}
+        return {leaf.name: self[leaf.name] for leaf in self.layout if leaf.kind == "buffer"}
 
     def groups(self) -> Groups:
         """How optimisers treat each parameter, by its dotted name: `.decay`, `.rate`, `.frozen`. As text it is a table."""
-        return self._layout.groups
+        return self.layout.groups
 
     def load_state_dict(self, state: Mapping[str, object], partial: bool = False, rename: Mapping[str, str] | None = None) -> LoadReport:
         """Take every parameter and buffer from `state`: NumPy arrays, PyTorch's CPU tensors, whatever has `__array__`.
@@ -163,25 +152,25 @@ class Model(SubModel):
         """
         if not isinstance(state, Mapping):
             raise ArgumentError("R1004", f"load_state_dict: expected a mapping of names to arrays, got {type(state).__name__}")
-        where, renaming = self._layout.model_name, Renaming(rename)
+        where, renaming = self.layout.model_name, Renaming(rename)
         renamed = renaming.keys(where, state)
         renaming.check_used(where)
         if partial:
-            arrays, report = partial_arrays(where, self._layout, renamed)
+            arrays, report = partial_arrays(where, self.layout, renamed)
         else:
-            arrays, report = fitting_arrays(where, self._layout, renamed), LoadReport(self._layout.names)
+            arrays, report = fitting_arrays(where, self.layout, renamed), LoadReport(self.layout.names)
         self.take(arrays)
         return report
 
     def take(self, arrays: Mapping[str, Array]) -> None:
         """Copy checked arrays in; some of them may be views of this model."""
-        apart = {name: array.copy() if np.may_share_memory(array, self._buffer) else array for name, array in arrays.items()}
+        apart = {name: array.copy() if np.may_share_memory(array, self.buffer) else array for name, array in arrays.items()}
         for name, array in apart.items():
-            np.copyto(self._layout.view(self._buffer, name), array)
+            np.copyto(self.layout.view(self.buffer, name), array)
 
     def copy(self) -> Model:
-        twin = Model(self._layout)
-        np.copyto(twin._buffer, self._buffer)
+        twin = Model(self.layout)
+        np.copyto(twin.buffer, self.buffer)
         return twin
 
     def __copy__(self) -> Model:
@@ -191,11 +180,11 @@ class Model(SubModel):
         return self.copy()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self._layout.model_name} can't be pickled; save it with shapescript.save_checkpoint, or send its state_dict()")
+        raise TypeError(f"{self.layout.model_name} can't be pickled; save it with shapescript.save_checkpoint, or send its state_dict()")
 
     def __repr__(self) -> str:
-        count = sum(leaf.count for leaf in self._layout if leaf.kind == "parameter")
-        return _table(f"{self._layout.model_name}, {count} parameters", list(self._layout))
+        count = sum(leaf.count for leaf in self.layout if leaf.kind == "parameter")
+        return _table(f"{self.layout.model_name}, {count} parameters", list(self.layout))
 
 
 def initialise(layout: Layout, seed: int) -> Model:

@@ -6,12 +6,12 @@ import io
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import Array, Words, of_element_type, shape_mismatch, sizes
 from shapescript.runtime.errors import ArgumentError, cause_of
 from shapescript.runtime.file_rows import agreed_count, cut_short, refusals, row_error, runs_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import Array
 from shapescript.runtime.errors import CheckpointError, did_you_mean, nearest
 from shapescript.runtime.layout import Leaf

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.file_errors import UnusableFileError
 from shapescript.runtime.pickle_tensors import (
     NAMED_DTYPES,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import BF16, widened
 from shapescript.runtime.file_errors import UnusableFileError
 from shapescript.runtime.pickle_writer import STORAGE_CLASSES

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import ElementType
 from shapescript.runtime.layout import Layout
 from shapescript.runtime.model import Model

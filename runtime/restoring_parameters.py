@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import Array
 from shapescript.runtime.checkpoint import Checkpoint
 from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointErrorKind

@@ -15,11 +15,11 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import BF16, Array, widened
 from shapescript.runtime.extras import optional_module
 from shapescript.runtime.file_errors import DamagedFileError, TruncatedFileError, UnusableFileError

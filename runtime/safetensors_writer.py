@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import Array, canonical_nan, dtype_name
 from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.safetensors_format import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.entries import encode
 from shapescript.runtime.errors import ArgumentError, CheckpointUnwritable, ShapeScriptError, cause_of
 from shapescript.runtime.files import UnsyncedError, replace_file

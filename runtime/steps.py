@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.errors import ArgumentError, ArgumentValueError, cause_of
 from shapescript.runtime.files import sync_folder
 from shapescript.runtime.host_numbers import checked_int

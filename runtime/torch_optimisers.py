@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.arrays import Array, usable_array
 from shapescript.runtime.errors import ArgumentError, CheckpointError, CheckpointErrorKind, did_you_mean
 from shapescript.runtime.host_numbers import checked_int

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shapescript import beginning as beginning
+from shapescript.compiler.records.collection import paused_collection
 from shapescript.importer import install
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    value = getattr(import_module(f"{__name__}.{module}"), name)
+    with paused_collection():
+        value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import NoReturn
 
+from shapescript.compiler.records.collection import paused_collection
 from shapescript.signals import STATUS, Signals, Terminated
 
 
@@ -14,7 +15,8 @@ def command() -> NoReturn:
     """Runs a command and leaves the process. After a signal that is at once: nothing is waited for, such as LLVM in another thread."""
     with Signals() as signals:
         try:
-            from shapescript.cli import ended  # loading takes a while, in which a signal may come
+            with paused_collection():
+                from shapescript.cli import ended  # loading takes a while, in which a signal may come
 
             status = ended(None, signals)
         except KeyboardInterrupt as error:

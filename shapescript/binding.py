@@ -43,7 +43,7 @@ class Overload:
 
     def bind(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Bound:
         """Raises ArgumentError R1001 to R1006; nothing has run or changed then."""
-        values = positional if not named and len(positional) == len(self.rules) else self._in_order(positional, named)
+        values = positional if not named and len(positional) == len(self.rules) else self.in_order(positional, named)
         sizes = Sizes()
         arguments: list[Any] = []
         try:
@@ -76,7 +76,8 @@ class Overload:
 
     # ---- names
 
-    def _in_order(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    def in_order(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """A value for each parameter. Raises ArgumentError R1005."""
         values, used = list(positional), 0
         for name in self.names[len(values) :]:
             if name in named:

@@ -15,10 +15,11 @@ from shapescript.compiler.check import types as check
 from shapescript.compiler.check.program import Generics, Signature, SignatureParameter
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ops.protocol import ExecutionError
-from shapescript.engines import EngineName, Run, compiled
+from shapescript.engines import Compiled, EngineName, compiled
 from shapescript.generic_calls import GenericSignatures
 from shapescript.host import ProgramHost, as_error, out_of_memory
 from shapescript.layouts import Layouts
+from shapescript.ordinary_calls import OrdinaryCall, OrdinaryCalls
 from shapescript.runtime.errors import ArgumentError, ShapeScriptError
 from shapescript.signatures import literal, signature_text
 
@@ -31,25 +32,25 @@ class Instances:
 
     def __init__(self, module: Module, engine: EngineName, generics: Generics) -> None:
         self.module, self.engine, self.generics = module, engine, generics
-        self._made: dict[tuple[str, tuple[int, ...], bool], Run] = {}
+        self._made: dict[tuple[str, tuple[int, ...], bool], Compiled] = {}
         self._lock = threading.Lock()
 
-    def instance(self, overload: Overload, sizes: Sizes) -> Run:
+    def instance(self, overload: Overload, sizes: Sizes) -> Compiled:
         """Compiles at the first call. Raises CompileError and InternalError."""
         dims, measured = overload.signature.dims, self.engine == "native" and measuring.current() is not None
         key = (overload.signature.key, tuple([sizes.values[symbol] for symbol in dims]) if dims else (), measured)
-        run = self._made.get(key)
-        if run is None:
+        found = self._made.get(key)
+        if found is None:
             with self._lock:
-                run = self._made.get(key)
-                if run is None:
+                found = self._made.get(key)
+                if found is None:
                     self.generics.complete(overload.signature.key)
                     values = sizes.as_dims()
                     known = {symbol: values[symbol] for symbol in dims}
                     with measuring.part("compiling"):
-                        run = compiled(self.engine, self.module, overload.signature.key, known, measured)
-                    self._made[key] = run
-        return run
+                        found = compiled(self.engine, self.module, overload.signature.key, known, measured)
+                    self._made[key] = found
+        return found
 
     def __len__(self) -> int:
         return len(self._made)
@@ -66,41 +67,61 @@ class Calls:
         self._instances, self._layouts, self._host, self._generics = shared
         self._overloads: tuple[Overload, ...] = ()
         self._generic: dict[str, Overload] = {}
+        self._ordinary_calls: OrdinaryCalls | None = None
+        self._ordinary: OrdinaryCall | None = None  # that of the latest call which had to be looked at in general
 
     def call(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Raises ArgumentError before anything runs; CompileError at a first call; what the program raises."""
+        ordinary = self._ordinary
+        if ordinary is not None and measuring.current() is None:
+            values = positional if not named and len(positional) == ordinary.count else ordinary.overload.in_order(positional, named)
+            arguments = ordinary.bind(values)
+            if arguments is not None:
+                return ordinary.give(self._ran(ordinary.instance, arguments, ordinary.overload.signature))
+        return self._general_call(positional, named)
+
+    def _general_call(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
         overloads = self._overloads or self._made(positional, named)
         overload = overloads[0]
         if len(overloads) == 1:
             arguments, sizes = overload.bind(positional, named)
         else:
             overload, (arguments, sizes) = self._chosen(overloads, positional, named)
-        run = self._instances.instance(overload, sizes)
+        instance = self._instances.instance(overload, sizes)
+        if self._ordinary_calls is not None and measuring.current() is None:
+            self._ordinary = self._ordinary_calls.like(positional, named, sizes, instance)
+        return overload.give(iter(self._ran(instance, arguments, overload.signature)), sizes)
+
+    def _ran(self, instance: Compiled, arguments: Sequence[Any], signature: Signature) -> Sequence[Any]:
+        """What the engine gives, once all that was saved is safe."""
+        if not instance.has_host_operations:  # nothing is written or saved, which 1 µs would be spent on
+            return self._values(instance, arguments, signature)
         self._host.logs.begin()
         try:
-            values = self._values(run, arguments, overload.signature)
+            values = self._values(instance, arguments, signature)
+            self._host.saves.wait()
         except ShapeScriptError as error:
             self._host.logs.failed(error)
             raise
         finally:
             self._host.end_call()
-        return overload.give(iter(values), sizes)
+        return values
 
-    def _values(self, run: Run, arguments: Sequence[Any], signature: Signature) -> Sequence[Any]:
-        """What the engine gives, once all that was saved is safe. An engine's errors become those that users catch."""
+    def _values(self, instance: Compiled, arguments: Sequence[Any], signature: Signature) -> Sequence[Any]:
+        """An engine's errors become those that users catch."""
         try:
-            values = run(arguments, self._host)
-            self._host.saves.wait()
+            return instance.run(arguments, self._host)
         except ExecutionError as error:
             raise as_error(error) from None
         except MemoryError as error:
             raise out_of_memory(error, self.name, signature.span) from None
-        return values
 
     def _made(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[Overload, ...]:
         """The overloads: kept, unless one of them is generic and depends on this call's arguments."""
         if not any(signature.types for signature in self.signatures):
             self._overloads = tuple(Overload(signature, self._layouts) for signature in self.signatures)
+            if len(self._overloads) == 1:
+                self._ordinary_calls = OrdinaryCalls.of(self._overloads[0])
             return self._overloads
         if len(self.signatures) == 1:
             return (self._instance(self.signatures[0], positional, named),)

@@ -14,6 +14,7 @@ from shapescript.compiler.diagnostics.model import CompileError, Diagnostic, Int
 from shapescript.compiler.diagnostics.width import bounded
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ir.sizes import LARGEST
+from shapescript.compiler.records.collection import paused_collection
 from shapescript.known_gradients import KnownGradients
 from shapescript.runtime.host_numbers import checked_int
 
@@ -30,7 +31,7 @@ def check(path: str | os.PathLike[str], dims: Mapping[str, int] | None = None) -
 
 def checked_file(path: Path, dims: Mapping[str, int] | None) -> Program:
     sizes = {name: checked_int(f"dims: {name}", value, 0, LARGEST) for name, value in (dims or {}).items()}
-    with stage("check"):
+    with stage("check"), paused_collection():
         program = check_file(path, sizes)
     if program.module is None:
         return program

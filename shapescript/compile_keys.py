@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from shapescript.compiler.codegen.target import Target, llvm_version
 from shapescript.compiler.ir.data import Encoder
 from shapescript.compiler.ir.nodes import Module, walk
 from shapescript.compiler.ir.sizes import Size, Symbol
+from shapescript.compiler.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from shapescript.compiler.records.dataclass import dataclass
 from shapescript.runtime.files import write_all
 
 MAGIC = b"\x89ShapeScript object 1\r\n"

@@ -1,8 +1,8 @@
-"""What a call gives back to Python: each result as a value of its own that nothing in the engine changes later."""
+"""What a call gives back to Python: each result as a value of its own that nothing in the engine changes later. NaNs are the
+positive quiet one: so do engines give them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +11,7 @@ from shapescript.compiler.check import types as check
 from shapescript.compiler.ir.types import Element, ModelType, substitute_model
 from shapescript.handles import optimiser_copy
 from shapescript.layouts import Layouts
-from shapescript.runtime.arrays import BF16, Array, canonical_nan, widened
+from shapescript.runtime.arrays import BF16, Array, widened
 from shapescript.runtime.layout import Layout
 from shapescript.runtime.model import Model
 from shapescript.runtime.record import Batch
@@ -49,10 +49,11 @@ def giver_for(type_: check.Type, layouts: Layouts) -> Give:
 
 
 def _tensor(type_: check.Tensor | check.Scalar) -> Give:
-    """An array, or Python's number for one without axes; NaNs are canonical."""
-    if isinstance(type_, check.Scalar) or not type_.axes:
-        return lambda values, sizes: _number(next(values))
-    finished = _widened if type_.element is Element.BF16 else _canonical if type_.element.is_float else _unchanged
+    """An array, or Python's number for one without axes."""
+    if given_as_it_is(type_):
+        return lambda values, sizes: next(values)
+    assert isinstance(type_, check.Tensor)
+    finished = _widened if type_.element is Element.BF16 else _unchanged
     leading = next((axis for axis in type_.axes if axis.leading), None)
     symbol = plain_symbol(leading.size) if leading else None
     if symbol is None:
@@ -60,19 +61,16 @@ def _tensor(type_: check.Tensor | check.Scalar) -> Give:
     return lambda values, sizes: _expanded(finished(next(values)), sizes.leading.get(symbol))
 
 
+def given_as_it_is(type_: check.Type) -> bool:
+    """Whether a result of this type is for Python what it is for the engine."""
+    if isinstance(type_, check.Tensor):
+        return not type_.axes or not (type_.element is Element.BF16 or any(axis.leading for axis in type_.axes))
+    return isinstance(type_, check.Scalar)
+
+
 def _column(type_: check.Tensor) -> Give:
     """A field of a batch: of bf16 its bits, as batches hold it."""
     return (lambda values, sizes: next(values).view(BF16)) if type_.element is Element.BF16 else _tensor(type_)
-
-
-def _number(value: Any) -> Any:
-    return math.nan if isinstance(value, float) and math.isnan(value) else value
-
-
-def _canonical(value: Array) -> Array:
-    if value.size and math.isnan(value.item(value.argmax())):  # argmax finds the first NaN, where there is one
-        return canonical_nan(value)
-    return value
 
 
 def _widened(value: Array) -> Array:

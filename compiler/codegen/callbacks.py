@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 import time
 from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
 
-from shapescript.compiler.codegen.context import WORD_BYTES, ContextLayout, Word
+from shapescript.compiler.codegen.context import ContextLayout, Word
 from shapescript.compiler.codegen.feeding import Feeds, columns
 from shapescript.compiler.codegen.lower_host import answer_words, asked_words, operand_words
 from shapescript.compiler.codegen.lowering import GROW, POLL, START_WORKERS, Site
@@ -18,7 +17,6 @@ from shapescript.compiler.codegen.measurement import Table
 from shapescript.compiler.codegen.memory import Arena, aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of, bytes_at, tensor_at
 from shapescript.compiler.codegen.target import host as this_machine
-from shapescript.compiler.codegen.thread_count import threads_now
 from shapescript.compiler.codegen.workers import PROCESS
 from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.nodes import Op
@@ -26,11 +24,9 @@ from shapescript.compiler.ir.types import DatasetType, Element, HandleType, Mode
 from shapescript.compiler.numerics.optimisers import BLOCK_WORDS, FIRST_SLOT, KINDS, OptimiserKind
 from shapescript.compiler.ops.protocol import Host, OptimiserState
 
-POLL_SECONDS = 0.05
+POLL_NANOSECONDS = 50_000_000
 FIRST_BUDGETS = {True: 1 << 27, False: 1 << 20}  # clock ticks between polls, on x86-64 and elsewhere, until a call has polled twice
 LEAST_BUDGET, MOST_BUDGET = 1 << 12, 1 << 32
-
-_CALL = struct.Struct("4q")  # the words from OBJECTS on; together they take a fifth of the time of one by one
 
 Callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
@@ -45,7 +41,7 @@ class Frame:
         self.address: int = self.block.ctypes.data
         self.words = memoryview(self.block)  # type: ignore[arg-type]
         self.numbers = self.words.cast("B").cast("d")
-        self.objects: list[Any] = []
+        self.objects: Sequence[Any] = ()  # the caller's arguments; a list of the frame's own from the first question on
         self.feeds = Feeds()
         self.storages: Sequence[Any] = ()
         self.constants: dict[int, Any] = {}
@@ -54,8 +50,9 @@ class Frame:
         self.host: Host | None = None
         self.error: BaseException | None = None
         self.arena: Arena | None = None
-        self.polled = 0.0
         self.was_asked = False  # whether the call has come back to Python
+        self.was_polled = False
+        self.seen = 0  # when it was polled last, or asked first: whole nanoseconds, since Python keeps memory for floats that have gone
         self.serves = True
         self._answers = self._serve()
         next(self._answers)
@@ -64,20 +61,19 @@ class Frame:
         self.words[Word.BUDGET] = FIRST_BUDGETS[is_x86]
         self.words[Word.PROFILE] = table.address if table else 0
 
-    def begin(self, host: Host, objects: list[Any], storages: Sequence[Any], arena: Arena) -> None:
-        self.host, self.objects, self.storages, self.arena = host, objects, storages, arena
-        threads, grain = threads_now()
-        _CALL.pack_into(self.words, WORD_BYTES * Word.OBJECTS, len(objects), threads, PROCESS.ready(threads), grain)
-        arena.use(self.words, arena.chunks[0])
+    def begin(self, host: Host, arguments: Sequence[Any], storages: Sequence[Any], arena: Arena) -> None:
+        """For a call whose words have been written."""
+        self.host, self.objects, self.storages, self.arena = host, arguments, storages, arena
         self.was_asked = False
 
     def end(self) -> None:
         """Let go of what the call used."""
         try:
-            self.feeds.close_all()
+            if self.was_asked:
+                self.feeds.close_all()
         finally:
             self.host = self.arena = None
-            self.objects, self.storages = [], ()
+            self.objects = self.storages = ()
             if self.was_asked:
                 self.error = None
                 self.constants.clear()
@@ -105,7 +101,7 @@ class Frame:
 
     def _answer(self, request: int) -> None:
         if not self.was_asked:
-            self.was_asked, self.polled = True, 0.0
+            self.was_asked, self.was_polled, self.seen, self.objects = True, False, time.monotonic_ns(), list(self.objects)
         if request == POLL:
             self._poll()
         elif request == GROW:
@@ -125,11 +121,12 @@ class Frame:
             self._feed(site)
 
     def _poll(self) -> None:
-        now = time.monotonic()
-        elapsed, self.polled = now - self.polled, now
-        if elapsed < now:  # not the call's first
-            ticks = int(self.words[Word.BUDGET] * POLL_SECONDS / max(elapsed, 1e-6))
+        now = time.monotonic_ns()
+        elapsed, self.seen = now - self.seen, now
+        if self.was_polled:
+            ticks = self.words[Word.BUDGET] * POLL_NANOSECONDS // max(elapsed, 1000)
             self.words[Word.BUDGET] = min(max(ticks, LEAST_BUDGET), MOST_BUDGET)
+        self.was_polled = True
         assert self.host is not None
         self.host.poll()
 
@@ -193,6 +190,7 @@ class Frame:
 
     def _new_object(self, value: Any) -> int:
         """Its number, that of one which the program has let go of where there is such."""
+        assert isinstance(self.objects, list)
         number = self.words[Word.OBJECTS]
         del self.objects[number:]
         self.objects.append(value)
@@ -224,13 +222,8 @@ class Frame:
         return self.object(self.words[place])
 
     def result(self, kind: Type, place: int) -> Any:
-        """A result that is no storage made before the call."""
-        match kind:
-            case TensorType(element, ()):
-                return self.read_number(element, place)
-            case TensorType():
-                return self.late[place]
-        return self.object(self.words[place])
+        """A result that is no number and has no storage before the call."""
+        return self.late[place] if isinstance(kind, TensorType) else self.object(self.words[place])
 
     def read_number(self, element: Element, place: int) -> Any:
         if element.is_float:

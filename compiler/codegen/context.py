@@ -30,18 +30,18 @@ class Word(IntEnum):
 
     SITE = 0  # the site where native code left, 0 where it came to its end
     DETAIL = 1  # what the site tells: four words
-    ARENA_NEXT = 5  # the arena's next free byte, the end of its chunk, and the chunk itself
-    ARENA_END = 6
-    ARENA_CHUNK = 7
-    DEADLINE = 8  # the clock's reading at which the host is polled next
-    BUDGET = 9  # clock ticks between polls
-    CALLBACK = 10  # the address of the function that Python answers
-    ANSWERED = 11  # 1 where the callback came to its end
-    OBJECTS = 12  # how many objects of Python's the call has: arguments first, then what callbacks made
-    THREADS = 13  # how many threads the call may use
-    POOL = 14  # the address of the block of a pool with so many, 0 where it isn't started
-    GRAIN = 15  # picoseconds of work that are worth a thread
-    PROFILE = 16  # the address of the table of a function that is compiled to be measured
+    DEADLINE = 5  # the clock's reading at which the host is polled next
+    BUDGET = 6  # clock ticks between polls
+    CALLBACK = 7  # the address of the function that Python answers
+    ANSWERED = 8  # 1 where the callback came to its end
+    PROFILE = 9  # the address of the table of a function that is compiled to be measured
+    ARENA_NEXT = 10  # the arena's next free byte, the end of its chunk, and the chunk itself; from here on a call writes all at once
+    ARENA_END = 11
+    ARENA_CHUNK = 12
+    OBJECTS = 13  # how many objects of Python's the call has: arguments first, then what callbacks made
+    THREADS = 14  # how many threads the call may use
+    POOL = 15  # the address of the block of a pool with so many, 0 where it isn't started
+    GRAIN = 16  # picoseconds of work that are worth a thread
 
 
 HEADER_WORDS = 17

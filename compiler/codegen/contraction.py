@@ -39,6 +39,7 @@ from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
 
 __all__ = [
+    "AfterRows",
     "BatchAxis",
     "BeforeRun",
     "Contraction",
@@ -64,12 +65,14 @@ class Epilogue:
     """What becomes of each finished vector; see the module. Values captured are passed to the kernel as arguments.
 
     stores: it stores all vectors by itself, none to C.
+    skips: whether it reads nothing of the sums from one place to another, with all between; then they may be +0.0.
     """
 
     emit: Callable[[Builder, Sequence[Value], Value, Place], Value | None]
     captured: tuple[Value, ...] = ()
     inline: bool = True
     stores: bool = False
+    skips: Callable[[Builder, Sequence[Value], Place, Place], Value] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,15 @@ class BeforeRun:
     """What is done before a run of the summed places is read, for its number. Values captured are passed to the kernel as arguments."""
 
     emit: Callable[[Builder, Sequence[Value], Value], None]
+    captured: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class AfterRows:
+    """What is done behind each block of rows (`plan.row_block`) of C, once all of their columns are stored: with the values captured, the
+    indices of the batch, the first row and the one behind the last. Not for shares of panels."""
+
+    emit: Callable[[Builder, Sequence[Value], Sequence[Value], Value, Value], None]
     captured: tuple[Value, ...]
 
 
@@ -214,14 +226,15 @@ def emit_contraction(
     share: Share | None = None,
     batch: Sequence[BatchAxis] = (),
     before_run: BeforeRun | None = None,
+    after_rows: AfterRows | None = None,
 ) -> None:
     """Emit C = A B where the builder stands; see the module. `scratch` holds `scratch_bytes`, or is null where that is 0."""
     plan = plan or plan_contraction(target, contraction)
-    fn = _kernel(b.module, target, plan, contraction, epilogue, len(batch), before_run)
+    fn = _kernel(b.module, target, plan, contraction, epilogue, len(batch), before_run, after_rows)
     share = share or Share(0, contraction.m, 0, panel_count(plan, contraction.n, b))
     limits = [emit.size(limit) for limit in (share.row_low, share.row_high, share.panel_low, share.panel_high)]
     run_time = contraction.run_time_values()
-    captured = [*(epilogue.captured if epilogue else ()), *(before_run.captured if before_run else ())]
+    captured = [value for part in (epilogue, before_run, after_rows) if part for value in part.captured]
 
     def nest(axes: Sequence[BatchAxis], pointers: Sequence[Value], indices: tuple[Value, ...]) -> None:
         if not axes:
@@ -257,19 +270,21 @@ def _kernel(
     epilogue: Epilogue | None,
     batch_axes: int,
     before_run: BeforeRun | None,
+    after_rows: AfterRows | None,
 ) -> Any:
     name = _name("contraction", target, plan, contraction)
-    is_shared = epilogue is None and not batch_axes and before_run is None
+    is_shared = epilogue is None and not batch_axes and before_run is None and after_rows is None
     if is_shared and name in module.globals:
         return module.globals[name]
     run_time = list(contraction.run_time_values())
-    captured = [value.type for value in epilogue.captured] if epilogue else []
-    captured += [value.type for value in before_run.captured] if before_run else []
-    types = [PTR] * 4 + [I64] * (4 + len(run_time) + batch_axes) + captured
+    captured = [[value.type for value in part.captured] if part else [] for part in (epilogue, before_run, after_rows)]
+    types = [PTR] * 4 + [I64] * (4 + len(run_time) + batch_axes) + [kind for kinds in captured for kind in kinds]
     fn, b = emit.function(module, name if is_shared else f"{name}.own", types)
     a, right, c, scratch, row_low, row_high, panel_low, panel_high = fn.args[:8]
     rest = list(fn.args[8:])
     values, rest = dict(zip(run_time, rest, strict=False)), rest[len(run_time) :]
+    batch, rest = tuple(rest[:batch_axes]), rest[batch_axes:]
+    own = [[rest.pop(0) for _ in kinds] for kinds in captured]
     kernel = Kernel(
         target,
         plan,
@@ -280,15 +295,21 @@ def _kernel(
         row_low,
         row_high,
         epilogue.emit if epilogue else None,
-        tuple(rest[:batch_axes]),
-        tuple(rest[batch_axes:]),
-        _bound(before_run, rest[len(rest) - len(before_run.captured) :]) if before_run else None,
+        batch,
+        tuple(own[0]),
+        _before(before_run, own[1]) if before_run else None,
         epilogue is None or not epilogue.stores,
+        _after(after_rows, own[2], batch) if after_rows else None,
+        epilogue.skips if epilogue else None,
     )
     emit_product(b, kernel, scratch, panel_low, panel_high, _passes(contraction, epilogue))
     b.ret_void()
     return fn
 
 
-def _bound(before_run: BeforeRun, captured: Sequence[Value]) -> Callable[[Builder, Value], None]:
+def _before(before_run: BeforeRun, captured: Sequence[Value]) -> Callable[[Builder, Value], None]:
     return lambda b, number: before_run.emit(b, captured, number)
+
+
+def _after(after_rows: AfterRows, captured: Sequence[Value], batch: Sequence[Value]) -> Callable[[Builder, Value, Value], None]:
+    return lambda b, low, high: after_rows.emit(b, captured, batch, low, high)

@@ -81,12 +81,15 @@ def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, p
     """The whole body of a kernel. passes: sums always go to memory, and a pass over them finishes C."""
     step = kernel.plan.row_block
     if not step:
+        assert kernel.after_rows is None
         _emit_rows(b, kernel, scratch, panel_low, panel_high, passes)
         return
 
     def block(low: Value, _: Sequence[Value]) -> None:
         high = emit.size(least(b, b.add(low, I64(step)), kernel.row_high))
         _emit_rows(b, replace(kernel, row_low=low, row_high=high), scratch, panel_low, panel_high, passes)
+        if kernel.after_rows:
+            kernel.after_rows(b, low, high)
 
     loop(b, kernel.row_low, kernel.row_high, step, block)
 

@@ -64,6 +64,8 @@ class Kernel:
     captured: tuple[Value, ...] = ()
     before_run: Callable[[Builder, Value], None] | None = None
     stores: bool = True  # to C, by itself
+    after_rows: Callable[[Builder, Value, Value], None] | None = None
+    skips: Callable[[Builder, Sequence[Value], Place, Place], Value] | None = None
 
     def along(self, b: Builder, k: Size, step: Size, run: Size) -> Size:
         """How far step k of an operand lies from its first, given how far steps and runs are apart."""
@@ -227,13 +229,13 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
     if rows == 1 and plan.right is RightLayout.TRANSPOSED:
         sums = _single_row(b, kernel, panel, stage, left, start)
     else:
-        sums = loop(b, 0, stage.depth, 1, step, start)
+        sums = loop(b, 0, _needed_depth(b, kernel, panel, stage.depth, rows, i), 1, step, start)
 
     def finish() -> None:
         for r in range(rows):
             for v in range(vectors):
                 column = emit.size(emit.plus(b, panel.column, v * lanes))
-                finish_vector(b, kernel, sums[r * vectors + v], b.add(i, I64(r)), column, masks[v])
+                finish_vector(b, kernel, sums[r * vectors + v], emit.size(emit.plus(b, i, r)), column, masks[v])
 
     def keep() -> None:
         for cell, value in zip(cells, sums, strict=True):
@@ -249,6 +251,16 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
                 finish()
             with otherwise:
                 keep()
+
+
+def _needed_depth(b: Builder, kernel: Kernel, panel: Panel, depth: Size, rows: int, i: Value) -> Size:
+    """0 for a tile of which the epilogue reads nothing."""
+    if kernel.skips is None:
+        return depth
+    column = emit.size(panel.column)
+    last = b.add(column, I64(panel.vectors * kernel.plan.lanes - 1))
+    first, end = Place(i, column, None, kernel.batch), Place(b.add(i, I64(rows - 1)), last, None, kernel.batch)
+    return b.select(kernel.skips(b, kernel.captured, first, end), I64(0), emit.size(depth))
 
 
 def _single_row(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, left: Value, start: Sequence[Value]) -> list[Value]:

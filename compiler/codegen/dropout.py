@@ -18,7 +18,7 @@ from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, product
-from shapescript.compiler.numerics.philox import Domain
+from shapescript.compiler.numerics.philox import RUN, Domain
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -52,7 +52,7 @@ def _mask(low: Lowering, op: Op, region: Block, inputs: Mapping[nodes.Value, Val
     key = (_identity(rate), _identity(seed), _identity(draw), str(count))
     known = low.masks.find(key)
     if known is None:
-        known = low.masks.add(key, low.take(count))
+        known = low.masks.add(key, low.take(emit.round_up(b, count, RUN)))
         units, work = emit.ceil_quotient(b, count, STRETCH), emit.times(b, count, PICOSECONDS_A_WORD)
         arguments = [known, rate, seed, draw, emit.size(count)]
         split(low, "dropout_mask", None, arguments, units, shares_of(low, units, work), _emit_mask)
@@ -66,12 +66,11 @@ def _identity(register: Value) -> object:
 
 
 def _emit_mask(b: Builder, arguments: Sequence[Value], part: Part) -> None:
-    mask, rate, seed, draw, count = arguments
+    mask, rate, seed, draw, count = arguments  # the mask's room is whole runs
     with b.if_then(b.icmp_signed(">=", draw, I64(0))):
         source = random.stream(b, seed, Domain.DRAW, draw)
-        start, end = (emit.times(b, unit, STRETCH) for unit in (part.low, part.high))
-        own = emit.minus(b, emit.least(b, end, count), start)
-        random.emit_kept(b, source, _threshold(b, rate), start, own, emit.at(b, mask, start, emit.I8))
+        low, high = (emit.times(b, unit, STRETCH // RUN) for unit in (part.low, part.high))
+        random.emit_kept(b, source, _threshold(b, rate), low, emit.least(b, high, emit.ceil_quotient(b, count, RUN)), mask)
 
 
 def _threshold(b: Builder, rate: Value) -> Value:

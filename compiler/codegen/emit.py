@@ -8,6 +8,7 @@ or computed; None is all lanes. Nothing here sets a fast-math or contraction fla
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -25,6 +26,9 @@ I1, I8, I16, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(16), ir.IntType
 PTR, VOID = ir.PointerType(), ir.VoidType()
 LANES = 16  # lanes of a reduction, and the width that elementwise code is vectorised with on every target
 BLOCK = 4096  # elements of a reduction's block, k of a contraction's block
+
+_F64_BITS = struct.Struct("<d")
+_ZEROS = (0, _F64_BITS.pack(0.0))
 
 _ELEMENTS = {"f32": F32, "f64": F64, "bf16": I16, "u16": I16, "i32": I32, "u32": I32, "i64": I64, "u64": I64, "bool": I8}
 
@@ -56,14 +60,36 @@ def size(value: Size) -> Value:
     return I64(value) if isinstance(value, int) else value
 
 
+class _Word(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
+    """A constant that LLVM has a word for. llvmlite's own would tell a vector lane by lane, which is half of a module's text."""
+
+    def __init__(self, kind: ElementType, lane: Any, word: str) -> None:
+        super().__init__(kind, lane)
+        self._word = word
+
+    def _get_reference(self) -> str:
+        return self._word
+
+
 def constant(value: float, kind: ElementType) -> Value:
     """A number of a scalar type, or the same one in all lanes of a vector type."""
     element = scalar_of(kind)
+    if not is_float(element):
+        return _same_lanes(kind, int(value))
     if element == F32:
         with np.errstate(over="ignore"):
             value = float(np.float32(value))
-    one = ir.Constant(element, float(value) if is_float(element) else int(value))
-    return ir.Constant(kind, [one] * kind.count) if isinstance(kind, ir.VectorType) else one
+    return _same_lanes(kind, _F64_BITS.pack(value))
+
+
+@lru_cache(maxsize=4096)
+def _same_lanes(kind: ElementType, number: int | bytes) -> Value:
+    """A float is given by its bits, which set -0 apart from 0. Each is made once, and so is its text, which of a vector is long."""
+    value: float = _F64_BITS.unpack(number)[0] if isinstance(number, bytes) else number
+    one = ir.Constant(scalar_of(kind), value)
+    if not isinstance(kind, ir.VectorType):
+        return one
+    return _Word(kind, 0, "zeroinitializer") if number in _ZEROS else ir.Constant(kind, [one] * kind.count)
 
 
 def iota(count: int, element: ElementType = I64) -> Value:
@@ -75,12 +101,12 @@ def iota(count: int, element: ElementType = I64) -> Value:
 def lanes_of(width: int, numbers: tuple[int, ...]) -> Value:
     """A constant vector of whole numbers of so many bits, made once: their lanes were four in five of a module's constants."""
     kind = vector_of(ir.IntType(width), len(numbers))
-    return ir.Constant(kind, list(numbers))
+    return ir.Constant(kind, list(numbers)) if any(numbers) else _Word(kind, 0, "zeroinitializer")
 
 
 @lru_cache(maxsize=64)
 def undefined(kind: ElementType) -> Value:
-    return ir.Constant(kind, ir.Undefined)
+    return _Word(kind, ir.Undefined, "undef")
 
 
 # ---- functions, blocks, loops
@@ -191,9 +217,16 @@ def choose(b: Builder, condition: Value, then: Callable[[], Sequence[Value]], ot
 
 
 def splat(b: Builder, scalar: Value, count: int) -> Value:
+    """A scalar in all lanes: of a constant a constant, of another number made once in a block, since each costs LLVM some 50 µs."""
     vector = vector_of(scalar.type, count)
-    first = b.insert_element(undefined(vector), scalar, I32(0))
-    return b.shuffle_vector(first, undefined(vector), lanes_of(32, (0,) * count))
+    if isinstance(scalar, ir.Constant) and isinstance(scalar.constant, int | float):
+        return constant(scalar.constant, vector)
+    made: dict[tuple[Value, int], Value] = vars(b.block).setdefault("splats", {})  # instructions are only ever added at a block's end
+    found = made.get((scalar, count))
+    if found is None:
+        first = b.insert_element(undefined(vector), scalar, I32(0))
+        found = made[scalar, count] = b.shuffle_vector(first, undefined(vector), lanes_of(32, (0,) * count))
+    return found
 
 
 def like(b: Builder, scalar: Value, kind: ElementType) -> Value:
@@ -270,7 +303,7 @@ def load(
         return b.load(pointer, align=align, typ=kind)
     name = f"llvm.masked.load.v{count}{_suffix(element)}.p0"
     fn = _declared(b, name, kind, [PTR, I32, mask.type, kind])
-    return b.call(fn, [pointer, I32(align), mask, ir.Constant(kind, None)])
+    return b.call(fn, [pointer, I32(align), mask, constant(0, kind)])
 
 
 def store(b: Builder, value: Value, pointer: Value, mask: Value | None = None, align: int | None = None) -> None:
@@ -292,7 +325,7 @@ def prefetch(b: Builder, pointer: Value, *, to_write: bool = False) -> None:
 
 def load_strided(b: Builder, pointer: Value, stride: Size, element: ElementType, count: int, valid: Size | None = None) -> Value:
     """A vector of elements `stride` apart. Of lanes from `valid` (at least 1) on nothing is read: they hold the first element."""
-    vector = ir.Constant(vector_of(element, count), ir.Undefined)
+    vector = undefined(vector_of(element, count))
     for lane in range(count):
         place = size(stride) if lane == 1 else b.mul(size(stride), I64(lane)) if lane else I64(0)
         if lane and valid is not None:
@@ -316,7 +349,7 @@ def store_strided(b: Builder, value: Value, pointer: Value, stride: Size, mask: 
 
 def condition_of(b: Builder, stored: Value) -> Value:
     """I1 (or a vector of it) from bools as they lie in memory (I8)."""
-    return b.icmp_signed("!=", stored, ir.Constant(stored.type, None))
+    return b.icmp_signed("!=", stored, constant(0, stored.type))
 
 
 def stored_condition(b: Builder, condition: Value) -> Value:
@@ -333,11 +366,19 @@ def _suffix(element: ElementType) -> str:
 
 
 def plus(b: Builder | None, x: Size, y: Size) -> Size:
-    return x + y if isinstance(x, int) and isinstance(y, int) else _emit(b).add(size(x), size(y), flags=["nsw"])
+    if isinstance(x, int) and isinstance(y, int):
+        return x + y
+    if isinstance(y, int) and y == 0:
+        return x
+    if isinstance(x, int) and x == 0:
+        return y
+    return _emit(b).add(size(x), size(y), flags=["nsw"])
 
 
 def minus(b: Builder | None, x: Size, y: Size) -> Size:
-    return x - y if isinstance(x, int) and isinstance(y, int) else _emit(b).sub(size(x), size(y), flags=["nsw"])
+    if isinstance(x, int) and isinstance(y, int):
+        return x - y
+    return x if isinstance(y, int) and y == 0 else _emit(b).sub(size(x), size(y), flags=["nsw"])
 
 
 def times(b: Builder | None, x: Size, y: Size) -> Size:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -14,7 +14,8 @@ from shapescript.compiler.codegen.dropout import Mask
 from shapescript.compiler.codegen.elements import Dropped, emit_region
 from shapescript.compiler.codegen.emit import I8, Builder, Value, at, iota, load, load_strided, splat, store, store_strided
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES
-from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.masked_tiles import masked_where
+from shapescript.compiler.codegen.nests import SizeArguments, step
 from shapescript.compiler.codegen.product_axes import C, ProductAxes
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.ir import nodes
@@ -46,6 +47,26 @@ class RegionEpilogue:
     def emit_vector(self, b: Builder, captured: Sequence[Value], value: Value, place: Place) -> Value | None:
         return _Vector(self, b, captured, value, place).build()
 
+    def skips(self) -> Callable[[Builder, Sequence[Value], Place, Place], Value] | None:
+        """Whether nothing is read of the product from one place to another (masked_tiles.py)."""
+        found = masked_where(self.region)
+        if found is None:
+            return None
+
+        def emit_test(b: Builder, captured: Sequence[Value], first: Place, last: Place) -> Value:
+            greatest = self._index(b, captured, found.less, last)
+            return b.icmp_signed("<" if found.strict else "<=", greatest, self._index(b, captured, found.greater, first))
+
+        return emit_test
+
+    def _index(self, b: Builder, captured: Sequence[Value], position: int, place: Place) -> Value:
+        tensor, sizes = C + 1 + len(self.varying) + self.indexed.index(position), self.sizes(b, captured)
+        index: emit.Size = 0
+        axes = (*self.axes.batch, self.axes.rows, self.axes.columns)
+        for along, axis in zip((*place.batch, place.row, place.column), axes, strict=True):
+            index = step(b, index, along, sizes.of(b, axis.strides[tensor]))
+        return emit.size(index)
+
     def sizes(self, b: Builder, captured: Sequence[Value]) -> SizeValues:
         """Of the kernel being built; computed once in it."""
         if b.function not in self._sizes:
@@ -67,6 +88,7 @@ class _Vector:
         self.pointers, rest = rest[:count], rest[count:]
         self.masks = [Mask(*rest[3 * number : 3 * number + 3]) for number in range(len(epilogue.dropouts))]
         self.numbers = rest[3 * len(self.masks) :]
+        self.offsets: dict[tuple[emit.Size, ...], emit.Size] = {}
 
     def build(self) -> Value | None:
         epilogue, b = self.epilogue, self.b
@@ -87,14 +109,15 @@ class _Vector:
 
     def _offset(self, tensor: int) -> emit.Size:
         """Of the vector's first element, in elements."""
-        b, axes = self.b, self.epilogue.axes
-        offset: emit.Size = 0
-        for index, axis in zip((*self.place.batch, self.place.row, self.place.column), (*axes.batch, axes.rows, axes.columns), strict=True):
-            stride = self.values.of(b, axis.strides[tensor])
-            if stride != 0:
-                moved = emit.times(b, index, stride)
-                offset = moved if offset == 0 else emit.plus(b, offset, moved)
-        return offset
+        b, axes, place = self.b, self.epilogue.axes, self.place
+        strides = tuple(self.values.of(b, axis.strides[tensor]) for axis in (*axes.batch, axes.rows, axes.columns))
+        if strides not in self.offsets:
+            offset: emit.Size = 0
+            for index, stride in zip((*place.batch, place.row, place.column), strides, strict=True):
+                if stride != 0:
+                    offset = emit.plus(b, offset, emit.times(b, index, stride))
+            self.offsets[strides] = offset
+        return self.offsets[strides]
 
     def _step(self, tensor: int) -> emit.Size:
         """From lane to lane."""

@@ -15,6 +15,7 @@ from shapescript.compiler.codegen.emit import LANES, Builder, Value, at, constan
 from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.codegen.storage import clear_bytes
 from shapescript.compiler.codegen.window_rows import (
     Along,
@@ -46,19 +47,34 @@ def _fold(low: Lowering, op: Op) -> None:
     count = names.name(product(result_type(op.result).axes))
     arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
 
-    def body(b: Builder, given: Sequence[Value]) -> None:
-        emit_fold(b, names.values(given), shape, count, given[0], given[1])
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+        outermost = (part.low, part.high) if _is_shared_out(shape) else None
+        emit_fold(b, names.values(given), shape, count, given[0], given[1], outermost)
 
-    low.shared("fold", (shape, count), arguments, body)
+    kind, first = result_type(x), shape.axes[0]
+    units = low.size(names.original(first.size)) if _is_shared_out(shape) else 1
+    work = emit.times(low.b, low.size(product(kind.axes)), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
+    split(low, "fold", (shape, count), arguments, units, shares_of(low, units, work), body)
 
 
-def emit_fold(b: Builder, sizes: SizeValues, shape: Shape, count: Size, x: Value, target: Value) -> None:
-    """`count`: of the result's elements."""
+def _is_shared_out(shape: Shape) -> bool:
+    """Whether what lies at one place of the result's first axis is added up apart from the others."""
+    return isinstance(shape.axes[0], Plain) or (_is_in_registers(shape) and len(shape.axes) > 1)
+
+
+def emit_fold(
+    b: Builder, sizes: SizeValues, shape: Shape, count: Size, x: Value, target: Value, outermost: tuple[emit.Size, emit.Size] | None = None
+) -> None:
+    """`count`: of the result's elements. `outermost`: which places of its first axis, all by default."""
     if _is_in_registers(shape):
-        _RowSums(b, sizes, shape, x, target).rows(shape.axes, 0, 0, ())
-    else:
-        clear_bytes(b, target, emit.times(b, sizes.of(b, count), emit.element_bytes(shape.element)))
-        _add_rows(b, sizes, shape, x, target)
+        _RowSums(b, sizes, shape, x, target).rows(shape.axes, 0, 0, (), outermost)
+        return
+    first, elements = target, sizes.of(b, count)
+    if outermost is not None:
+        start, end = (emit.times(b, place, sizes.of(b, shape.axes[0].step)) for place in outermost)
+        first, elements = at(b, target, start, shape.element), emit.minus(b, end, start)
+    clear_bytes(b, first, emit.times(b, elements, emit.element_bytes(shape.element)))
+    _add_rows(b, sizes, shape, x, target, outermost)
 
 
 def _is_in_registers(shape: Shape) -> bool:
@@ -69,7 +85,7 @@ def _is_in_registers(shape: Shape) -> bool:
     return stride == 1 or (stride == 2 and length is not None and length <= MOST_UNROLLED and None not in (dilation, before))
 
 
-def _add_rows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Value) -> None:
+def _add_rows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Value, outermost: tuple[emit.Size, emit.Size] | None) -> None:
     element = shape.element
 
     def add(row: Row) -> None:
@@ -81,7 +97,7 @@ def _add_rows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Val
 
         loop(b, row.low, row.high, 1, one)
 
-    Walk(b, sizes, shape, add, lambda row: None).build()
+    Walk(b, sizes, shape, add, lambda row: None).build(outermost)
 
 
 @dataclass(frozen=True)
@@ -105,8 +121,16 @@ class _RowSums:
     def of(self, size: Size) -> emit.Size:
         return self.sizes.of(self.b, size)
 
-    def rows(self, axes: Sequence[Along | Plain], x_offset: emit.Size, offset: emit.Size, places: tuple[emit.Size, ...]) -> None:
-        """The loops over the axes but the last; `places` are those on windowed axes so far, the offsets those reached."""
+    def rows(
+        self,
+        axes: Sequence[Along | Plain],
+        x_offset: emit.Size,
+        offset: emit.Size,
+        places: tuple[emit.Size, ...],
+        outermost: tuple[emit.Size, emit.Size] | None = None,
+    ) -> None:
+        """The loops over the axes but the last; `places` are those on windowed axes so far, the offsets those reached. `outermost`: the
+        part of the first axis that is gone through, all of it by default."""
         b, axis = self.b, axes[0]
         if len(axes) == 1:
             self._row(x_offset, offset, places)
@@ -117,7 +141,7 @@ class _RowSums:
             here, there = emit.plus(b, x_offset, emit.times(b, i, x_step)), emit.plus(b, offset, emit.times(b, i, step))
             self.rows(axes[1:], here, there, (*places, i) if isinstance(axis, Along) else places)
 
-        loop(b, 0, self.of(axis.size), 1, turn)
+        loop(b, *(outermost or (0, self.of(axis.size))), 1, turn)
 
     def _row(self, x_offset: emit.Size, offset: emit.Size, places: Sequence[emit.Size]) -> None:
         b, width, stride = self.b, self.width, self.stride

@@ -115,7 +115,7 @@ class Points:
             return splat(b, load(b, at(b, pointer, vector.offsets[place], kind), kind), vector.lanes)
         if stride == 1:
             return load(b, at(b, pointer, self._start(place, vector), kind), kind, vector.lanes, vector.mask)
-        found = ir.Constant(emit.vector_of(kind, vector.lanes), ir.Undefined)
+        found = emit.undefined(emit.vector_of(kind, vector.lanes))
         start = at(b, pointer, vector.offsets[place], kind)
         for lane in range(vector.lanes):
             there = emit.size(emit.times(b, emit.plus(b, vector.i, lane), stride))

@@ -16,6 +16,8 @@ from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.nests import Axis, Offsets, step
 from shapescript.compiler.codegen.reductions import reduce_run
 from shapescript.compiler.codegen.reductions_runs import reduce_runs
+from shapescript.compiler.codegen.split import Part
+from shapescript.compiler.codegen.split_reductions import emit_blocks, join_blocks
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
 from shapescript.compiler.passes.reduction_walks import Walk
@@ -59,6 +61,21 @@ def _walk(rows: Sequence[_Row], walk: Walk, axes: Sequence[Axis]) -> None:
     many = len(walk.reduced)
     for place, row in enumerate(rows):
         row.finish(walk, found[place * many : (place + 1) * many])
+
+
+def emit_row_blocks(points: Points, start: Offsets, summed: Sequence[Axis], parts: Value, part: Part) -> None:
+    """The values of a share's blocks of the only row, along one axis in the only walk."""
+    (walk,), row = points.walks.walks, _Row(points, start, summed)
+    row.begin(walk)
+    emit_blocks(points.b, reductions_of(walk.reduced), row.count, lambda b, i, mask: row.act(walk, row.vector((), i, mask)), parts, part)
+
+
+def emit_row_join(points: Points, start: Offsets, summed: Sequence[Axis], parts: Value) -> None:
+    """What is behind the only walk, given the values of all blocks."""
+    (walk,), row = points.walks.walks, _Row(points, start, summed)
+    row.begin(walk)
+    row.finish(walk, join_blocks(points.b, reductions_of(walk.reduced), row.count, parts))
+    row.end()
 
 
 Act = Callable[[Sequence[Value], emit.Size, "Value | None"], list[Value]]

@@ -1,4 +1,8 @@
-"""Rows by their numbers (ops/indexing.py): gather copies them, scatter_rows and add_rows add them up in the order of the index."""
+"""Rows by their numbers (ops/indexing.py): gather copies them, scatter_rows and add_rows add them up in the order of the index.
+
+Threads share out a gather's positions. What is added to one row stays in order: each thread goes through all positions, and has columns of
+its own, which are as much work for each whatever the index holds; or rows of its own, where they are too narrow for that.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +14,41 @@ from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, co
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
-from shapescript.compiler.codegen.storage import clear_bytes
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
+from shapescript.compiler.codegen.storage import clear_storage
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
-from shapescript.compiler.ir.sizes import product
+from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.ops.locations import has_storage
+from shapescript.compiler.ops.locations import has_storage, storage_bytes
+from shapescript.compiler.records.dataclass import dataclass
 
 ALL_GOOD = -1  # where all indices are in range
 WORD = 8  # bytes of scratch for a value without axes
 SCRATCH_BYTES = 64
+COLUMNS = LANES  # of a unit of work
 
-Kernel = Callable[[Builder, Element, Sequence[Value], emit.Size, emit.Size, emit.Size], "Value | None"]
+Kernel = Callable[[Builder, Element, Sequence[Value], "Extent", Part], None]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Positions of the index, rows of the matrix, elements of a row."""
+
+    positions: emit.Size
+    rows: emit.Size
+    width: emit.Size
 
 
 @lowers("gather")
 def _gather(low: Lowering, op: Op) -> None:
     b, (rows, index) = low.b, op.operands
-    size = emit.size(low.size(result_type(rows).axes[0]))
     with low.scratch(SCRATCH_BYTES) as scratch:
         places = _address(low, index, scratch)
         result = low.pointer(op.result) if has_storage(op.result) else at(b, scratch, WORD, emit.I8)
-        bad = _call(low, op, rows, index, [low.pointer(rows), places, result], _emit_gather)
-        fail_if_outside(low, op, bad, places, size)
+        fail_if_outside(low, op, index, places, result_type(rows).axes[0])
+        _call(low, op, rows, index, [low.pointer(rows), places, result], _emit_gather)
         if not has_storage(op.result):
             low.define(op.result, low.load_number(result, result_type(rows).element))
 
@@ -41,28 +56,36 @@ def _gather(low: Lowering, op: Op) -> None:
 @lowers("scatter_rows")
 def _scatter_rows(low: Lowering, op: Op) -> None:
     rows, index = op.operands
+    clear_storage(low, low.pointer(op.result), low.size(storage_bytes(op.result.type)))
     with low.scratch(SCRATCH_BYTES) as scratch:
         places, source = _address(low, index, scratch), _address(low, rows, at(low.b, scratch, WORD, emit.I8))
-        _call(low, op, op.result, index, [source, places, low.pointer(op.result)], _emit_scatter_rows)
+        _call(low, op, op.result, index, [source, places, low.pointer(op.result)], _emit_adding)
 
 
 @lowers("add_rows")
 def _add_rows(low: Lowering, op: Op) -> None:
     """The result lies where the tensor lies."""
     x, rows, index = op.operands
-    size = emit.size(low.size(result_type(x).axes[0]))
     with low.scratch(SCRATCH_BYTES) as scratch:
         places, source = _address(low, index, scratch), _address(low, rows, at(low.b, scratch, WORD, emit.I8))
-        bad = _call(low, op, x, index, [source, places, low.pointer(op.result)], _emit_add_rows)
-        fail_if_outside(low, op, bad, places, size)
+        fail_if_outside(low, op, index, places, result_type(x).axes[0])
+        _call(low, op, x, index, [source, places, low.pointer(op.result)], _emit_adding)
 
 
-def fail_if_outside(low: Lowering, op: Op, bad: Value, index: Value, size: Value) -> None:
-    """Leave where a kernel has found an index out of range: `bad` is its position, or ALL_GOOD."""
-    b = low.b
+def fail_if_outside(low: Lowering, op: Op, index: nodes.Value, places: Value, size: Size) -> None:
+    """Leave where an element of an index that lies there isn't in 0 to size - 1."""
+    b, names = low.b, SizeArguments()
+    count, limit = names.names([product(result_type(index).axes), size])
+
+    def look(b: Builder, given: Sequence[Value]) -> Value:
+        sizes = names.values(given)
+        return first_outside(b, given[0], sizes.of(b, count), sizes.of(b, limit))
+
+    arguments = [places, *(emit.size(low.size(size)) for size in names.run_time)]
+    bad = low.shared("first_outside", (count, limit), arguments, look, I64)
     found = b.icmp_signed("!=", bad, I64(ALL_GOOD))
-    wrong = load(b, b.select(found, at(b, index, bad, I64), low.context), I64)  # of anything, where none is wrong
-    low.fail_if(found, Site("index", op), [bad, wrong, size])
+    wrong = load(b, b.select(found, at(b, places, bad, I64), low.context), I64)  # of anything, where none is wrong
+    low.fail_if(found, Site("index", op), [bad, wrong, emit.size(low.size(size))])
 
 
 def _address(low: Lowering, value: nodes.Value, room: Value) -> Value:
@@ -73,28 +96,31 @@ def _address(low: Lowering, value: nodes.Value, room: Value) -> Value:
     return room
 
 
-def _call(low: Lowering, op: Op, matrix: nodes.Value, index: nodes.Value, tensors: Sequence[Value], kernel: Kernel) -> Value:
-    """A shared kernel on the tensors, given the element type and sizes: positions of the index, rows of the matrix, elements of a row."""
-    kind = result_type(matrix)
-    names = SizeArguments()
-    sizes = names.names([product(result_type(index).axes), kind.axes[0], product(kind.axes[1:])])
+def _call(low: Lowering, op: Op, matrix: nodes.Value, index: nodes.Value, tensors: Sequence[Value], kernel: Kernel) -> None:
+    """A kernel on the tensors, shared out to threads."""
+    b, kind, names = low.b, result_type(matrix), SizeArguments()
+    own = (product(result_type(index).axes), kind.axes[0], product(kind.axes[1:]))
+    sizes = names.names(own)
 
-    def body(b: Builder, given: Sequence[Value]) -> Value | None:
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
         values = names.values(given)
-        positions, rows, width = (values.of(b, size) for size in sizes)
-        return kernel(b, kind.element, given[: len(tensors)], positions, rows, width)
+        kernel(b, kind.element, given[: len(tensors)], Extent(*(values.of(b, size) for size in sizes)), part)
 
+    positions, rows, width = (low.size(size) for size in own)
+    added = rows if _has_narrow_rows(width) else emit.ceil_quotient(b, width, COLUMNS)
+    units = positions if kernel is _emit_gather else added
+    work = emit.times(b, low.size(own[0] * own[2]), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
     arguments = [*tensors, *(emit.size(low.size(size)) for size in names.run_time)]
-    return low.shared(op.name, (kind.element, sizes), arguments, body, emit.VOID if op.name == "scatter_rows" else I64)
+    split(low, op.name, (kind.element, sizes), arguments, units, shares_of(low, units, work), body)
 
 
-def _emit_gather(b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size) -> Value:
-    """tensors: the addresses of rows, index and result. Returns the first position whose index is out of range, before anything is written,
-    else ALL_GOOD."""
-    element, (source, index, result) = MEMORY_TYPES[kind], tensors
-    bad = first_outside(b, index, positions, rows)
-    with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
-        b.ret(bad)
+def _has_narrow_rows(width: emit.Size) -> bool:
+    return isinstance(width, int) and width <= COLUMNS
+
+
+def _emit_gather(b: Builder, kind: Element, tensors: Sequence[Value], extent: Extent, part: Part) -> None:
+    """tensors: the addresses of rows, index and result. Units are positions."""
+    element, (source, index, result), rows, width = MEMORY_TYPES[kind], tensors, extent.rows, extent.width
 
     def copy(i: Value, _: Sequence[Value]) -> None:
         row = load_inside(b, index, i, rows)
@@ -108,36 +134,25 @@ def _emit_gather(b: Builder, kind: Element, tensors: Sequence[Value], positions:
 
         each_vector(b, width, vector)
 
-    emit.loop(b, 0, positions, 1, copy)
-    return I64(ALL_GOOD)
+    emit.loop(b, part.low, part.high, 1, copy)
 
 
-def _emit_scatter_rows(
-    b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size
-) -> None:
-    """tensors: the addresses of the rows to add, index and result."""
-    clear_bytes(b, tensors[2], emit.times(b, emit.times(b, rows, width), emit.element_bytes(MEMORY_TYPES[kind])))
-    _emit_adding(b, kind, tensors, positions, rows, width)
-
-
-def _emit_add_rows(b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size) -> Value:
-    """tensors: the addresses of the rows to add, index and what they are added to. Returns the first position whose index is out of range,
-    before anything is written, else ALL_GOOD."""
-    bad = first_outside(b, tensors[1], positions, rows)
-    with b.if_then(b.icmp_signed("!=", bad, I64(ALL_GOOD)), likely=False):
-        b.ret(bad)
-    _emit_adding(b, kind, tensors, positions, rows, width)
-    return I64(ALL_GOOD)
-
-
-def _emit_adding(b: Builder, kind: Element, tensors: Sequence[Value], positions: emit.Size, rows: emit.Size, width: emit.Size) -> None:
-    """A row whose index is out of range is left out."""
+def _emit_adding(b: Builder, kind: Element, tensors: Sequence[Value], extent: Extent, part: Part) -> None:
+    """tensors: the addresses of the rows to add, index and what they are added to. Units are rows of the result where they are narrow, else
+    stretches of columns. A row whose index is out of range is left out."""
     element, total, (source, index, result) = MEMORY_TYPES[kind], expression("add", (kind, kind)), tensors
+    width, is_narrow = extent.width, _has_narrow_rows(extent.width)
+    first, rows = (part.low, emit.minus(b, part.high, part.low)) if is_narrow else (0, extent.rows)
+    start, end = (0, width) if is_narrow else (emit.times(b, unit, COLUMNS) for unit in (part.low, part.high))
+    columns = emit.minus(b, emit.least(b, end, width), start)
 
     def add(i: Value, _: Sequence[Value]) -> None:
         row = load(b, at(b, index, i, I64), I64)
-        with b.if_then(b.icmp_unsigned("<", row, emit.size(rows)), likely=True):
-            here, there = (at(b, tensor, emit.times(b, place, width), element) for tensor, place in ((source, i), (result, row)))
+        own = row if first == 0 else b.sub(row, emit.size(first))
+        with b.if_then(b.icmp_unsigned("<", own, emit.size(rows)), likely=True):
+            here, there = (
+                at(b, tensor, emit.plus(b, emit.times(b, place, width), start), element) for tensor, place in ((source, i), (result, row))
+            )
             if width == 1:
                 store(b, scalars.emit(b, total, [load(b, there, element), load(b, here, element)]), there)
                 return
@@ -146,9 +161,9 @@ def _emit_adding(b: Builder, kind: Element, tensors: Sequence[Value], positions:
                 operands = [load(b, at(b, place, j, element), element, LANES, mask) for place in (there, here)]
                 store(b, scalars.emit(b, total, operands), at(b, there, j, element), mask)
 
-            each_vector(b, width, vector)
+            each_vector(b, columns, vector)
 
-    emit.loop(b, 0, positions, 1, add)
+    emit.loop(b, 0, extent.positions, 1, add)
 
 
 def load_inside(b: Builder, index: Value, i: Value, size: emit.Size) -> Value:

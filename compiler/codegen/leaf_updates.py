@@ -48,6 +48,19 @@ def with_factors(b: Builder, factor: Value, body: Callable[[Factors, bool], None
             body(_rounded(b, b.fptrunc(factor, F32)), False)
 
 
+def gradient_factors(b: Builder, factor: Value) -> Sequence[Factors]:
+    """What elements are multiplied by, one after the other, for a gradient's factor (F32, F64). One of f64 gives two, of which the first is
+    1 where it needn't be split: an element times 1 is the element, and code for both ways would take LLVM twice as long."""
+    if factor.type == F32:
+        return [_rounded(b, factor)]
+    is_split = b.fcmp_ordered("<", factor, constant(SMALLEST_FACTOR, F64))
+    second = b.fmul(factor, constant(SECOND_FACTOR, F64))
+    first, narrow = b.select(is_split, constant(FIRST_FACTOR, F64), constant(1.0, F64)), b.fptrunc(b.select(is_split, second, factor), F32)
+    wide = b.select(is_split, second, b.fpext(b.fptrunc(factor, F32), F64))
+    narrow_first = b.fptrunc(first, F32)
+    return [{F32: narrow_first, I16: narrow_first, F64: first}, {F32: narrow, I16: narrow, F64: wide}]
+
+
 def _rounded(b: Builder, factor: Value) -> Factors:
     return {F32: factor, I16: factor, F64: b.fpext(factor, F64)}
 

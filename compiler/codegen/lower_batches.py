@@ -20,7 +20,7 @@ from shapescript.compiler.codegen.orders import (
     window_capacity,
     window_words,
 )
-from shapescript.compiler.codegen.storage import copy_bytes
+from shapescript.compiler.codegen.storage import copy_storage
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import number, of, sum_of
@@ -99,7 +99,7 @@ class _Loop:
                     with is_fed_:
                         for field, here in self.feed.addresses(start).items():
                             value = self.fields[field]
-                            copy_bytes(b, low.pointer(value), here, emit.times(b, examples, example_bytes(value)))
+                            copy_storage(low, low.pointer(value), here, emit.times(b, examples, example_bytes(value)))
                     with is_computed:
                         gather(low, window.rows(low, start, self.end, examples), examples, data_block, self.fields)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_run
@@ -15,6 +16,7 @@ from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.random import Stream, emit_run, emit_words, stream
 from shapescript.compiler.codegen.reductions import reduce_run
 from shapescript.compiler.codegen.rows import Greatest
+from shapescript.compiler.codegen.split import Part, shares_of, split, split_elements
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element
@@ -25,6 +27,8 @@ from shapescript.compiler.ops.locations import has_storage
 from shapescript.compiler.records.dataclass import dataclass
 
 NUMBER_BYTES = 64
+PICOSECONDS_A_CHOICE = 1500
+PICOSECONDS_A_NUMBER = {"random_uniform": 500, "random_normal": 4000}
 
 # ---- an index by its probability
 
@@ -39,18 +43,30 @@ def _categorical(low: Lowering, op: Op) -> None:
     names, shape = SizeArguments(), _Choice(kind.element)
     count, width = names.name(rows), names.name(choices)
 
-    def body(b: Builder, given: Sequence[Value]) -> Value:
-        sizes = names.values(given)
-        return shape.build(b, given[:5], sizes.of(b, count), sizes.of(b, width))
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+        shape.build(b, given[:5], names.values(given).of(b, width), part)
 
-    with low.scratch(emit.plus(b, emit.times(b, many, Element.F64.bytes), NUMBER_BYTES)) as scratch:
-        target = low.pointer(op.result) if has_storage(op.result) else scratch
-        numbers = [low.pointer(logits), target, at(b, scratch, NUMBER_BYTES, emit.I8), low.number(seed), low.number(draw)]
+    units = low.size(rows)
+    shares = shares_of(low, units, emit.times(b, low.size(product(kind.axes)), PICOSECONDS_A_CHOICE))
+    with low.scratch(emit.plus(b, emit.times(b, shape.room(b, low.size(choices)), shares), NUMBER_BYTES)) as scratch:
+        target, rooms = low.pointer(op.result) if has_storage(op.result) else scratch, at(b, scratch, NUMBER_BYTES, emit.I8)
+
+        def bad_row(i: Value) -> Value:
+            return at(b, rooms, emit.times(b, i, shape.room(b, low.size(choices))), emit.I8)
+
+        emit.loop(b, 0, shares, 1, lambda i, _: store(b, I64(ALL_GOOD), bad_row(i)))
+        numbers = [low.pointer(logits), target, rooms, low.number(seed), low.number(draw)]
         arguments = [*numbers, *(emit.size(low.size(size)) for size in names.run_time)]
-        bad = low.shared("categorical", (shape, count, width), arguments, body, I64)
+        split(low, "categorical", (shape, count, width), arguments, units, shares, body)
+        (bad,) = emit.loop(b, 0, shares, 1, lambda i, found: [_earlier(b, found[0], load(b, bad_row(i), I64))], [I64(ALL_GOOD)])
         low.fail_if(b.icmp_signed("!=", bad, I64(ALL_GOOD)), Site("no distribution", op), [bad])
         if not has_storage(op.result):
             low.define(op.result, load(b, scratch, I64))
+
+
+def _earlier(b: Builder, x: Value, y: Value) -> Value:
+    """The first of two rows, either of which may be ALL_GOOD."""
+    return b.select(b.icmp_unsigned("<", x, y), x, y)
 
 
 @dataclass(frozen=True)
@@ -59,37 +75,40 @@ class _Choice:
 
     element: Element
 
-    def build(self, b: Builder, given: Sequence[Value], rows: emit.Size, choices: emit.Size) -> Value:
-        """given: the addresses of logits, result and room for a row's running sums; seed and draw.
+    def room(self, b: Builder, choices: emit.Size) -> emit.Size:
+        """Bytes for a share: its first row that has no distribution, and a row's running sums."""
+        return emit.plus(b, emit.round_up(b, emit.times(b, choices, Element.F64.bytes), NUMBER_BYTES), NUMBER_BYTES)
 
-        Returns the first row that has no distribution, else ALL_GOOD.
-        """
-        logits, result, sums, seed, draw = given
+    def build(self, b: Builder, given: Sequence[Value], choices: emit.Size, part: Part) -> None:
+        """given: the addresses of logits, result and the shares' room; seed and draw. A row that has no distribution is written to the
+        room, and those after it are left out."""
+        logits, result, rooms, seed, draw = given
+        bad_row = at(b, rooms, emit.times(b, part.share, self.room(b, choices)), emit.I8)
         kind, source = MEMORY_TYPES[self.element], stream(b, seed, Domain.DRAW, draw)
         draws = b.icmp_signed(">=", draw, I64(0))
 
         def row(r: Value, _: Sequence[Value]) -> None:
             line = at(b, logits, emit.times(b, r, choices), kind)
             (index,) = emit.choose(
-                b, draws, lambda: [self._drawn(b, line, sums, choices, (source, r))], lambda: [self._first_of_largest(b, line, choices)]
+                b, draws, lambda: [self._drawn(b, line, bad_row, choices, (source, r))], lambda: [self._first_of_largest(b, line, choices)]
             )
             store(b, index, at(b, result, r, I64))
 
-        emit.loop(b, 0, rows, 1, row)
-        return I64(ALL_GOOD)
+        emit.loop(b, part.low, part.high, 1, row)
 
     def _first_of_largest(self, b: Builder, line: Value, choices: emit.Size) -> Value:
         return emit_arg_extreme_run(b, "argmax", MEMORY_TYPES[self.element], line, choices)
 
-    def _drawn(self, b: Builder, line: Value, sums: Value, choices: emit.Size, drawn_by: tuple[Stream, Value]) -> Value:
-        kind, (source, r) = MEMORY_TYPES[self.element], drawn_by
+    def _drawn(self, b: Builder, line: Value, bad_row: Value, choices: emit.Size, drawn_by: tuple[Stream, Value]) -> Value:
+        kind, (source, r), sums = MEMORY_TYPES[self.element], drawn_by, at(b, bad_row, NUMBER_BYTES, emit.I8)
 
         def loaded(b: Builder, i: Value, mask: Value | None) -> list[Value]:
             return [load(b, at(b, line, i, kind), kind, LANES, mask)]
 
         (top,) = reduce_run(b, [Greatest("max", kind)], choices, loaded)
         with b.if_then(b.fcmp_unordered("!=", b.fsub(top, top), constant(0.0, kind)), likely=False):
-            b.ret(r)
+            store(b, r, bad_row)
+            b.ret_void()
         tops = splat(b, top, LANES)
 
         def power(i: Value, mask: Value | None) -> None:
@@ -132,8 +151,8 @@ def _random(low: Lowering, op: Op) -> None:
     seed, draw = map(low.number, op.operands)
 
     def make(target: Value) -> None:
-        count = emit.size(low.size(product(result_type(op.result).axes)))
-        low.shared(op.name, None, [target, count, seed, draw], lambda b, given: _emit_numbers(b, op.name, given))
+        count = low.size(product(result_type(op.result).axes))
+        split_elements(low, op.name, None, [target, seed, draw], count, PICOSECONDS_A_NUMBER[op.name], partial(_emit_numbers, op.name))
 
     if has_storage(op.result):
         make(low.pointer(op.result))
@@ -143,22 +162,24 @@ def _random(low: Lowering, op: Op) -> None:
         low.define(op.result, load(low.b, scratch, F32))
 
 
-def _emit_numbers(b: Builder, name: str, given: Sequence[Value]) -> None:
-    target, count, seed, draw = given
+def _emit_numbers(name: str, b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
+    """Numbers start to end, the first at the beginning of a run of the stream."""
+    target, seed, draw = given
     mean = constant(MEANS[name], emit.vector_of(F32, LANES))
     draws = b.icmp_signed(">=", draw, I64(0))
     with b.if_then(b.not_(draws)):
-        each_vector(b, count, lambda i, mask: store(b, mean, at(b, target, i, F32), mask))
+        first = at(b, target, start, F32)
+        each_vector(b, emit.minus(b, end, start), lambda i, mask: store(b, mean, at(b, first, i, F32), mask))
     source = stream(b, seed, Domain.DRAW, draw)
 
     def run(i: Value, is_whole: bool) -> None:
         for place, words in enumerate(emit_run(b, source, b.lshr(i, I64(RUN.bit_length() - 1)))):
             here = b.add(i, I64(place * VECTOR))
-            mask = None if is_whole else emit.lane_mask(b, b.sub(count, here), VECTOR)
+            mask = None if is_whole else emit.lane_mask(b, emit.minus(b, end, here), VECTOR)
             numbers = scalars.emit(b, NUMBERS[name], [b.trunc(words, emit.vector_of(I32, VECTOR))])
             store(b, numbers, at(b, target, here, F32), mask)
 
     with b.if_then(draws):
-        whole = b.and_(count, I64(-RUN))
-        emit.loop(b, 0, whole, RUN, lambda i, _: run(i, True))
-        emit.loop(b, whole, count, RUN, lambda i, _: run(i, False))
+        whole = b.and_(emit.size(end), I64(-RUN))
+        emit.loop(b, start, whole, RUN, lambda i, _: run(i, True))
+        emit.loop(b, whole, end, RUN, lambda i, _: run(i, False))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, at, constant, load
+from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, at, constant, element_bytes, load, store
 from shapescript.compiler.codegen.failures import NO_STEP
 from shapescript.compiler.codegen.gradient_norm import (
     Parameter,
@@ -19,8 +19,8 @@ from shapescript.compiler.codegen.gradient_norm import (
 )
 from shapescript.compiler.codegen.leaf_updates import Factors, emit_pairs, emit_scale, emit_square_sum, with_factors
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
-from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
-from shapescript.compiler.codegen.storage import clear_bytes, copy_bytes, move_into
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split, split_elements
+from shapescript.compiler.codegen.storage import clear_bytes, copy_storage, move_into
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, flat_layout
 from shapescript.compiler.ir.nodes import Op
@@ -79,7 +79,7 @@ def _put(low: Lowering, value: nodes.Value, target: Location) -> None:
     if not has_storage(value):
         low.store_number(low.number(value), low.address(target))
     elif low.plan.locations[value] != target:
-        copy_bytes(low.b, low.address(target), low.pointer(value), low.size(storage_bytes(value.type)))
+        copy_storage(low, low.address(target), low.pointer(value), low.size(storage_bytes(value.type)))
 
 
 def clear_padding(b: Builder, leaves: Sequence[FlatLeaf], buffer: Value) -> None:
@@ -165,18 +165,40 @@ def _check_finite(low: Lowering, op: Op) -> None:
         low.fail_if(not_finite(b, number), site, [step, b.bitcast(wide, I64)])
     elif isinstance(operand.type, TensorType):
         pointer, count = low.pointer(operand), emit.size(low.size(product(operand.type.axes)))
-        finite = emit_all_finite(b, pointer, MEMORY_TYPES[operand.type.element], count)
+        finite = _all_are_finite(low, [(pointer, MEMORY_TYPES[operand.type.element], count)])
         low.fail_if(b.not_(finite), site, [step, b.ptrtoint(pointer, I64), count])
     else:
-        pointer = low.pointer(operand)
-        for part in trained_leaves(layout_of(operand)):
-            low.fail_if(b.not_(_is_finite(low, part, pointer)), site, [step, b.ptrtoint(pointer, I64)])
+        low.fail_if(b.not_(_model_is_finite(low, operand)), site, [step, b.ptrtoint(low.pointer(operand), I64)])
 
 
-def _is_finite(low: Lowering, part: FlatLeaf, buffer: Value) -> Value:
-    b, element = low.b, MEMORY_TYPES[part.leaf.type.element]
-    arguments = [at(b, buffer, part.offset, emit.I8), I64(part.count)]
-    return low.shared("all_finite", element, arguments, lambda b, given: emit_all_finite(b, given[0], element, given[1]), emit.I1)
+def _model_is_finite(low: Lowering, model: nodes.Value) -> Value:
+    buffer = low.pointer(model)
+    return _all_are_finite(
+        low,
+        [
+            (at(low.b, buffer, part.offset, emit.I8), MEMORY_TYPES[part.leaf.type.element], part.count)
+            for part in trained_leaves(layout_of(model))
+        ],
+    )
+
+
+def _all_are_finite(low: Lowering, tensors: Sequence[tuple[Value, emit.ElementType, emit.Size]]) -> Value:
+    """Whether all elements of these addresses, types and counts are (I1)."""
+    b = low.b
+    found = emit.stack(b, I64, 1)  # not 0 where one isn't
+    store(b, I64(0), found)
+    for pointer, element, count in tensors:
+        split_elements(
+            low, "all_finite", element, [pointer, found], count, PICOSECONDS_A_BYTE * element_bytes(element), partial(_look, element)
+        )
+    return b.icmp_signed("==", load(b, found, I64), I64(0))
+
+
+def _look(element: emit.ElementType, b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
+    tensor, found = given
+    finite = emit_all_finite(b, at(b, tensor, start, element), element, emit.minus(b, end, start))
+    with b.if_then(b.not_(finite), likely=False):
+        b.atomic_rmw("or", found, I64(1), "monotonic")
 
 
 @lowers("all_finite")
@@ -185,10 +207,7 @@ def _all_finite(low: Lowering, op: Op) -> None:
     if not has_storage(operand):
         low.define(op.result, b.not_(not_finite(b, low.number(operand))))
         return
-    found: Value = emit.I1(1)
-    for part in trained_leaves(layout_of(operand)):
-        found = b.and_(found, _is_finite(low, part, low.pointer(operand)))
-    low.define(op.result, found)
+    low.define(op.result, _model_is_finite(low, operand))
 
 
 def _step(low: Lowering, op: Op) -> Value:
@@ -207,12 +226,13 @@ def _scale_model(low: Lowering, op: Op) -> None:
     def scaled(factors: Factors, is_split: bool) -> None:
         for part in leaves:
             element = MEMORY_TYPES[part.leaf.type.element]
-            arguments = [at(low.b, buffer, part.offset, emit.I8), I64(part.count), factors[element]]
-            low.shared("scale", (element, is_split), arguments, partial(_emit_scale, element, is_split))
+            arguments = [at(low.b, buffer, part.offset, emit.I8), factors[element]]
+            work = 2 * PICOSECONDS_A_BYTE * element_bytes(element)
+            split_elements(low, "scale", (element, is_split), arguments, part.count, work, partial(_emit_scale, element, is_split))
 
     with_factors(low.b, low.number(factor), scaled)
 
 
-def _emit_scale(element: emit.ElementType, is_split: bool, b: Builder, given: Sequence[Value]) -> None:
-    tensor, count, factor = given
-    emit_scale(b, element, tensor, count, factor, is_split)
+def _emit_scale(element: emit.ElementType, is_split: bool, b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
+    tensor, factor = given
+    emit_scale(b, element, at(b, tensor, start, element), emit.minus(b, end, start), factor, is_split)

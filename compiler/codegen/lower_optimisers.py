@@ -7,7 +7,7 @@ from functools import partial
 
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import F64, I64, Builder, ElementType, Value, at, constant, element_bytes, load, store
-from shapescript.compiler.codegen.leaf_updates import Factors, with_factors
+from shapescript.compiler.codegen.leaf_updates import gradient_factors
 from shapescript.compiler.codegen.lower_models import clear_padding, layout_of
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.optimiser import Form, computed_in, emit_given, emit_moves_padding, emit_numbers, emit_update
@@ -79,28 +79,27 @@ def _update(low: Lowering, op: Op) -> None:
     sorts, places = alike(layout, op.attributes.get("untouched", ())), {part.leaf.name: part for part in remembered.leaves}
     numbers = {sort: emit_numbers(b, kind, given, sort[0], low.number(rate), sort[1].rate, sort[1].decay) for sort in sorts}
 
-    def with_slots(factors: Factors, is_split: bool, has_optional: bool) -> None:
+    factors = gradient_factors(b, low.number(factor))
+
+    def with_slots(has_optional: bool) -> None:
         slots = [slot_pointer(b, block, kind.slots.index(slot)) for slot in kind.slots_with(has_optional)]
         tensors = [low.pointer(model), low.pointer(gradient)]
         for (element, treatment), leaves in sorts.items():
-            form, scalars = Form(kind, element, has_optional, is_split), (factors[element], numbers[element, treatment])
-            _each_run(b, runs(leaves, places), partial(_update_run, low, form, tensors, slots, *scalars))
-            with b.if_then(emit_moves_padding(b, form, *scalars), likely=False):
+            form, both = Form(kind, element, has_optional, len(factors) > 1), [part[element] for part in factors]
+            _each_run(b, runs(leaves, places), partial(_update_run, low, form, tensors, slots, both, numbers[element, treatment]))
+            with b.if_then(emit_moves_padding(b, form, both[-1], numbers[element, treatment]), likely=False):
                 clear_padding(b, leaves, tensors[0])
                 for slot in slots:
                     clear_padding(b, [places[part.leaf.name] for part in leaves], slot)
 
-    def with_factor(factors: Factors, is_split: bool) -> None:
-        if not kind.optional_slots:
-            with_slots(factors, is_split, False)
-            return
-        with b.if_else(present_slots(b, kind, block)) as (there, not_there):
-            with there:
-                with_slots(factors, is_split, True)
-            with not_there:
-                with_slots(factors, is_split, False)
-
-    with_factors(b, low.number(factor), with_factor)
+    if not kind.optional_slots:
+        with_slots(False)
+        return
+    with b.if_else(present_slots(b, kind, block)) as (there, not_there):
+        with there:
+            with_slots(True)
+        with not_there:
+            with_slots(False)
 
 
 def alike(layout: FlatLayout, untouched: Collection[str] = ()) -> Mapping[Alike, list[FlatLeaf]]:
@@ -117,7 +116,7 @@ def _update_run(
     form: Form,
     tensors: Sequence[Value],
     slots: Sequence[Value],
-    factor: Value,
+    factors: Sequence[Value],
     numbers: Sequence[Value],
     start: emit.Size,
     end: emit.Size,
@@ -131,11 +130,11 @@ def _update_run(
     work = emit.times(b, elements, PICOSECONDS_A_BYTE * element_bytes(computed_in(form.element)) * (2 * count - 1))
 
     def body(b: Builder, given: Sequence[Value], part: Part) -> None:
-        buffers, (start, end, factor, *numbers) = given[:count], given[count:]
+        buffers, (start, end, *scalars) = given[:count], given[count:]
         first, last = (emit.plus(b, start, emit.times(b, unit, STRETCH)) for unit in (part.low, part.high))
-        emit_update(b, form, buffers, factor, numbers, first, emit.least(b, last, end))
+        emit_update(b, form, buffers, scalars[: len(factors)], scalars[len(factors) :], first, emit.least(b, last, end))
 
-    arguments = [*tensors, *shifted, emit.size(start), emit.size(end), factor, *numbers]
+    arguments = [*tensors, *shifted, emit.size(start), emit.size(end), *factors, *numbers]
     split(low, f"{form.name}.stretches", form, arguments, units, shares_of(low, units, work), body)
 
 

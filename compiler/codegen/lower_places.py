@@ -12,7 +12,7 @@ from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import I64, Value, at
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.runs import Runs, add_runs, copy_runs
-from shapescript.compiler.codegen.storage import clear_bytes
+from shapescript.compiler.codegen.storage import clear_storage
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, number, product
@@ -96,7 +96,7 @@ def _slice(low: Lowering, op: Op) -> None:
         count, length, apart = window.runs()
         copy_runs(low, Runs(element, count, length, length, apart), low.pointer(part), window.place(x, low.number(start)))
 
-    window.where_it_fits(copy, lambda: clear_bytes(low.b, low.pointer(part), low.size(storage_bytes(part.type))))
+    window.where_it_fits(copy, lambda: clear_storage(low, low.pointer(part), low.size(storage_bytes(part.type))))
 
 
 @lowers("put", "add_slice")

@@ -11,10 +11,12 @@ from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, 
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, dense_strides, emit_loops, merged, step
 from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run, reduce_strided
+from shapescript.compiler.codegen.reductions_blocks import block_count
 from shapescript.compiler.codegen.reductions_columns import column_lanes, reduce_columns
 from shapescript.compiler.codegen.reductions_runs import reduce_runs
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
+from shapescript.compiler.codegen.split_reductions import emit_blocks, join_blocks, split_blocks
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
@@ -44,12 +46,26 @@ def _reduction(low: Lowering, op: Op) -> None:
     def call(target: Value) -> None:
         arguments = [low.pointer(operand), target, *sizes]
         key = (nest.kind, nest.element, nest.axes, nest.reduced)
-        units = nest.units(low.b, lambda size: low.size(names.original(size)))
         work = emit.times(low.b, low.size(product(kind.axes)), PICOSECONDS_A_BYTE * kind.element.bytes)
 
         def body(b: Builder, given: Sequence[Value], part: Part) -> None:
             nest.build(b, given[0], given[1], names.values(given), part)
 
+        def blocks(b: Builder, given: Sequence[Value], parts: Value, part: Part) -> None:
+            emit_blocks(b, nest.reductions, nest.count(b, names.values(given)), loaded(given[0], nest.element), parts, part)
+
+        def join(b: Builder, given: Sequence[Value], parts: Value) -> None:
+            count = nest.count(b, names.values(given))
+            (value,) = join_blocks(b, nest.reductions, count, parts)
+            store(b, nest.finished(b, value, count), given[1])
+
+        if nest.is_one_run:
+            units = block_count(low.b, low.size(product(kind.axes)))
+            shares = shares_of(low, units, work)
+            if shares != 1:
+                split_blocks(low, "reduction", key, arguments, units, shares, 1, blocks, join)
+                return
+        units = nest.units(low.b, lambda size: low.size(names.original(size)))
         split(low, "reduction", key, arguments, units, shares_of(low, units, work), body)
 
     if has_storage(op.result):
@@ -103,9 +119,23 @@ class _ReductionNest:
             return size(kept[0].size)
         return 1 if columns is None else emit.ceil_quotient(b, size(columns.size), STRETCH)
 
+    @property
+    def is_one_run(self) -> bool:
+        """Whether adjacent elements become one number, by a tree of blocks."""
+        kept, summed, columns = self._sorts
+        return not kept and columns is None and len(summed) <= 1 and not self.kind.startswith("arg")
+
+    @property
+    def reductions(self) -> list[Reduction]:
+        return [Reduction("sum" if self.kind == "mean" else self.kind, self.element)]
+
+    def count(self, b: Builder, sizes: SizeValues) -> emit.Size:
+        """Elements that become one."""
+        return sizes.of(b, product(axis.size for axis in self._sorts[1]))
+
     def build(self, b: Builder, source: Value, result: Value, sizes: SizeValues, part: Part) -> None:
         kept, summed, columns = self._sorts
-        count = sizes.of(b, product(axis.size for axis in summed))
+        count = self.count(b, sizes)
 
         def inner(offsets: Offsets) -> None:
             if columns is not None:
@@ -137,17 +167,16 @@ class _ReductionNest:
         if self.kind.startswith("arg"):
             emit_arg_extreme_columns(b, self.kind, self.element, start, target, rows, width, low, high)
             return
-        reduction = Reduction(self._name, self.element)
-        lanes = column_lanes(self.target, [reduction])
+        lanes = column_lanes(self.target, self.reductions)
 
         def produce(b: Builder, row: Value, column: Value, mask: Value | None) -> list[Value]:
             place = b.add(b.mul(row, emit.size(width)), column)
             return [load(b, at(b, start, place, self.element), self.element, lanes, mask)]
 
         def finish(b: Builder, values: Sequence[Value], column: Value, mask: Value | None) -> None:
-            store(b, self._finished(b, values[0], rows), at(b, target, column, self.element), mask)
+            store(b, self.finished(b, values[0], rows), at(b, target, column, self.element), mask)
 
-        reduce_columns(b, self.target, [reduction], rows, width, produce, finish, low=low, high=high)
+        reduce_columns(b, self.target, self.reductions, rows, width, produce, finish, low=low, high=high)
 
     def _run(self, b: Builder, source: Value, result: Value, offsets: Offsets, count: emit.Size) -> None:
         """Adjacent elements, or one."""
@@ -155,8 +184,8 @@ class _ReductionNest:
         if self.kind.startswith("arg"):
             store(b, emit_arg_extreme_run(b, self.kind, self.element, start, count), target)
             return
-        (value,) = reduce_run(b, [Reduction(self._name, self.element)], count, loaded(start, self.element))
-        store(b, self._finished(b, value, count), target)
+        (value,) = reduce_run(b, self.reductions, count, loaded(start, self.element))
+        store(b, self.finished(b, value, count), target)
 
     def _runs(
         self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis], count: emit.Size
@@ -169,9 +198,8 @@ class _ReductionNest:
                 place = step(b, place, index, sizes.of(b, axis.strides[0]))
             return [load(b, at(b, source, place, self.element), self.element, LANES, mask)]
 
-        reduction = Reduction(self._name, self.element)
-        (value,) = reduce_runs(b, [reduction], [sizes.of(b, axis.size) for axis in summed], produce)
-        store(b, self._finished(b, value, count), self._result_at(b, result, offsets[1]))
+        (value,) = reduce_runs(b, self.reductions, [sizes.of(b, axis.size) for axis in summed], produce)
+        store(b, self.finished(b, value, count), self._result_at(b, result, offsets[1]))
 
     def _strided(
         self, b: Builder, source: Value, result: Value, offsets: Offsets, sizes: SizeValues, summed: Sequence[Axis], count: emit.Size
@@ -182,18 +210,13 @@ class _ReductionNest:
                 place = step(b, place, index, sizes.of(b, axis.strides[0]))
             return [load(b, at(b, source, place, self.element), self.element)]
 
-        reduction = Reduction(self._name, self.element)
-        (value,) = reduce_strided(b, [reduction], [sizes.of(b, axis.size) for axis in summed], produce)
-        store(b, self._finished(b, value, count), self._result_at(b, result, offsets[1]))
-
-    @property
-    def _name(self) -> str:
-        return "sum" if self.kind == "mean" else self.kind
+        (value,) = reduce_strided(b, self.reductions, [sizes.of(b, axis.size) for axis in summed], produce)
+        store(b, self.finished(b, value, count), self._result_at(b, result, offsets[1]))
 
     def _result_at(self, b: Builder, result: Value, offset: emit.Size) -> Value:
         return at(b, result, offset, I64 if self.kind.startswith("arg") else self.element)
 
-    def _finished(self, b: Builder, value: Value, count: emit.Size) -> Value:
+    def finished(self, b: Builder, value: Value, count: emit.Size) -> Value:
         """A mean divides by the count, rounded to the element type."""
         if self.kind != "mean":
             return value

@@ -101,16 +101,10 @@ class Chunk:
         self.bytes = count
         self.memory = aligned(HEADER_BYTES + count)
         self.address: int = self.memory.ctypes.data
+        self.start = self.address + HEADER_BYTES
+        self.end = self.start + count
         self.header = self.memory[:16].view(np.int64)
         self.header[:] = 0, self.end
-
-    @property
-    def start(self) -> int:
-        return self.address + HEADER_BYTES
-
-    @property
-    def end(self) -> int:
-        return self.address + HEADER_BYTES + self.bytes
 
 
 class Arena:

@@ -92,42 +92,45 @@ def emit_numbers(
 @dataclass(frozen=True)
 class Form:
     """What makes the code of one update another's: the optimiser, the elements' type in memory, whether the optional slot is there, and
-    whether the factor is the second of two (numerics/norms.py)."""
+    whether the gradient has two factors (leaf_updates.gradient_factors)."""
 
     kind: OptimiserKind
     element: ElementType
     has_optional: bool = False
-    is_split: bool = False
+    has_two_factors: bool = False
 
     @property
     def name(self) -> str:
         element = "bf16" if self.element == I16 else KINDS_OF[self.element].value
         optional = [self.kind.optional_slots[0].name] if self.has_optional else []
-        return ".".join([self.kind.name, element, *optional, *(["split"] if self.is_split else [])])
+        return ".".join([self.kind.name, element, *optional, *(["two"] if self.has_two_factors else [])])
 
     def expressions(self) -> tuple[Expr, ...]:
-        return update_expressions(self.kind, KINDS_OF[self.element], self.has_optional, self.is_split)
+        return update_expressions(self.kind, KINDS_OF[self.element], self.has_optional)
 
 
-def emit_update(b: Builder, form: Form, buffers: Sequence[Value], factor: Value, numbers: Sequence[Value], low: Size, high: Size) -> None:
-    """Update elements low to high (multiples of 64 bytes) with the gradient times `factor`.
+def emit_update(
+    b: Builder, form: Form, buffers: Sequence[Value], factors: Sequence[Value], numbers: Sequence[Value], low: Size, high: Size
+) -> None:
+    """Update elements low to high (multiples of 64 bytes) with the gradient times its factors.
 
-    buffers: the values, the gradient, the slots that are there. Factor and numbers are of the type that is
+    buffers: the values, the gradient, the slots that are there. Factors and numbers are of the type that is
     computed in.
     """
-    fn = _update(b.module, form, len(buffers), len(numbers))
-    b.call(fn, [*buffers, size(low), size(high), factor, *numbers])
+    fn = _update(b.module, form, len(buffers), len(factors) + len(numbers))
+    b.call(fn, [*buffers, size(low), size(high), *factors, *numbers])
 
 
-def _update(module: ir.Module, form: Form, buffers: int, numbers: int) -> Any:
+def _update(module: ir.Module, form: Form, buffers: int, scalar_count: int) -> Any:
     element = form.element
     if form.name in module.globals:
         return module.globals[form.name]
-    fn, b = function(module, form.name, [PTR] * buffers + [I64] * 2 + [computed_in(element)] * (1 + numbers))
-    pointers, (low, high, *scalar_numbers) = fn.args[:buffers], fn.args[buffers:]
+    fn, b = function(module, form.name, [PTR] * buffers + [I64] * 2 + [computed_in(element)] * scalar_count)
+    pointers, (low, high, *scalar_arguments) = fn.args[:buffers], fn.args[buffers:]
     lanes = ALIGNMENT // element_bytes(computed_in(element))
     types = [element, *[computed_in(element)] * (buffers - 2), element]  # in turn
-    spread = [splat(b, number, lanes) for number in scalar_numbers]
+    spread = [splat(b, number, lanes) for number in scalar_arguments]
+    first_factors, spread = spread[: form.has_two_factors], spread[form.has_two_factors :]
     expressions = form.expressions()
     in_turn = [*pointers[1:], pointers[0]]  # beyond the caches a tenth faster than the value first
 
@@ -139,6 +142,8 @@ def _update(module: ir.Module, form: Form, buffers: int, numbers: int) -> Any:
         gradient, *slots, value = (
             scalars.emit(b, _FROM_BF16, [one]) if type_ == I16 else one for one, type_ in zip(loaded, types, strict=True)
         )
+        for factor in first_factors:
+            gradient = b.fmul(gradient, factor)
         moved = scalars.emit_all(b, (*expressions[1:], expressions[0]), [value, gradient, *slots, *spread])
         for pointer, new, type_ in zip(in_turn[1:], moved, types[1:], strict=True):
             stored = scalars.emit(b, _TO_BF16, [new]) if type_ == I16 else new

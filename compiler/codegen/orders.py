@@ -14,7 +14,8 @@ from llvmlite import ir
 from shapescript.compiler.codegen import emit, scalars
 from shapescript.compiler.codegen.emit import I1, I8, I32, I64, LANES, PTR, Builder, Value, at, iota, lane_mask, load, loop, splat, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Registers
-from shapescript.compiler.codegen.random import emit_run, emit_words, stream
+from shapescript.compiler.codegen.random import emit_first_groups, emit_words, stream
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.numerics import permutation
@@ -91,7 +92,7 @@ def _half_bits(b: Builder, n: Value) -> Value:
 def _emit_rows(b: Builder, arguments: Sequence[Value]) -> None:
     """rows[i] = the example at place start + i, for i < count. `numbers` and `places` have room for count in whole vectors of WIDTH."""
     rows, numbers, places, n, seed, k, start, count = arguments
-    words = emit_run(b, stream(b, seed, Domain.ORDER, k), I64(0))
+    words = emit_first_groups(b, stream(b, seed, Domain.ORDER, k), 1 << (permutation.KEYS // GROUP_WORDS - 1).bit_length())
     found = [b.extract_element(words[place % GROUP_WORDS], I32(place // GROUP_WORDS)) for place in range(permutation.KEYS)]
     keys = [splat(b, b.trunc(key, I32), WIDTH) for key in found]
     half = splat(b, _half_bits(b, n), WIDTH)
@@ -175,31 +176,32 @@ def rows_follow(low: Lowering, block: Value, fields: Mapping[int, nodes.Value]) 
 def gather(low: Lowering, rows: Value, count: emit.Size, block: Value, fields: Mapping[int, nodes.Value]) -> None:
     """Copy the fields of the examples with these numbers to where these values of the program lie, in one pass."""
     targets = {field: low.pointer(value) for field, value in fields.items()}
-    _copy(low, "gather", [rows, emit.size(count)], block, fields, targets, lambda b, given, i: load(b, at(b, given[0], i, I64), I64))
+    _copy(low, "gather", rows, count, block, fields, targets, lambda b, rows, i: load(b, at(b, rows, i, I64), I64))
 
 
 def copy_rows(
     low: Lowering, start: Value, count: Value, block: Value, fields: Mapping[int, nodes.Value], targets: Mapping[int, Value]
 ) -> None:
     """Copy the fields of `count` examples from `start` on to the targets."""
-    _copy(low, "copy_rows", [start, count], block, fields, targets, lambda b, given, i: b.add(given[0], i))
+    _copy(low, "copy_rows", start, count, block, fields, targets, lambda b, start, i: b.add(start, i))
 
 
 def _copy(
     low: Lowering,
     name: str,
-    which: Sequence[Value],
+    which: Value,
+    count: emit.Size,
     block: Value,
     fields: Mapping[int, nodes.Value],
     targets: Mapping[int, Value],
-    row: Callable[[Builder, Sequence[Value], Value], Value],
+    row: Callable[[Builder, Value, Value], Value],
 ) -> None:
-    """`row(b, which, i)` gives the number of the i-th example; which[1] is how many there are."""
+    """`row(b, which, i)` gives the number of the i-th of `count` examples."""
     copies = [_FieldCopy(MEMORY_TYPES[result_type(value).element], _example_size(value)) for value in fields.values()]
     words = [word for field in fields for word in (field_address(low, block, field), _row_bytes(low, block, field), targets[field])]
 
-    def body(b: Builder, given: Sequence[Value]) -> None:
-        which_, fields_ = given[:2], given[2:]
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+        which_, *fields_ = given
 
         def example(i: Value, _: Sequence[Value]) -> None:
             number = row(b, which_, i)
@@ -208,9 +210,10 @@ def _copy(
                 here = at(b, source, b.mul(number, apart), I8)
                 copy.build(b, here, at(b, target, emit.times(b, i, copy.count), copy.element))
 
-        loop(b, 0, which_[1], 1, example)
+        loop(b, part.low, part.high, 1, example)
 
-    low.shared(name, tuple(copies), [*which, *words], body)
+    work = 2 * PICOSECONDS_A_BYTE * sum(copy.count * emit.element_bytes(copy.element) for copy in copies)
+    split(low, name, tuple(copies), [which, *words], count, shares_of(low, count, emit.times(low.b, count, work)), body)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen.behind_rows import BehindRows, rows_of_a_block
 from shapescript.compiler.codegen.contraction import (
+    AfterRows,
     BatchAxis,
     BeforeRun,
     Contraction,
@@ -101,6 +103,7 @@ class Product:
     """One contraction of the program. `region` is what becomes of its elements, `extras` what it reads beside them."""
 
     part: InScratch | None = None
+    behind: BehindRows | None = None
 
     def __init__(self, low: Lowering, op: Op, region: Block, extras: Sequence[nodes.Value], maps: Sequence[tuple[int, ...]]) -> None:
         self.low, self.op, self.region = low, op, region
@@ -129,7 +132,8 @@ class Product:
     def lower(self) -> None:
         groups = self.groups()
         first, second = Operand(self.left), Operand(self.right)
-        groups = packing_less(second if groups.swapped else first, first if groups.swapped else second, groups, self.sizes)
+        if not self.behind:
+            groups = packing_less(second if groups.swapped else first, first if groups.swapped else second, groups, self.sizes)
         in_place = are_runs(first, second, groups, self.sizes)
         with ExitStack() as scratches:
             left, right = (self.operand(place, groups, in_place, scratches) for place in range(2))
@@ -194,16 +198,20 @@ class Product:
             *(part for mask in self.masks.values() for part in (mask.pointer, mask.scale, mask.active)),
             *self.inputs.values(),
             *([part.tensor] if (part := self.part) else []),
+            *(behind.arguments if (behind := self.behind) else ()),
             *(emit.size(low.size(size)) for size in self.names.run_time),
         ]
-        form = None if is_plain else Epilogue(epilogue.emit_vector, (), inline, not returns_first)
+        skips = epilogue.skips()
+        form = None if is_plain else Epilogue(epilogue.emit_vector, (), inline, not returns_first, skips)
         contraction, batch = shape.contraction(at_call), shape.batch(at_call)
         plan = plan_contraction(low.target, contraction)
         if part and part.is_run:  # all panels read a run's part while it is there
             plan = replace(plan, steps_first=True)
-        cut = Cut.BATCH if batch else cut_of(plan, contraction)
+        if behind:
+            plan = replace(plan, row_block=rows_of_a_block(plan, contraction))
+        cut = Cut.BATCH if batch else Cut.ROWS if behind else cut_of(plan, contraction)
         units = cut_units(low.b, plan, contraction, batch, cut)
-        shares = shares_of(low, units, _work(low, contraction, batch))
+        shares = shares_of(low, units, _work(low, contraction, batch, behind.work if behind else 0))
         bytes_each = emit.round_up(low.b, scratch_bytes(low.target, contraction, low.b, epilogue=form, plan=plan), ALIGNMENT)
         bytes_each = emit.plus(low.b, bytes_each, part.rounded_bytes(low.b, at_call) if part else 0)
 
@@ -216,7 +224,7 @@ class Product:
 
             contraction, batch = shape.contraction(here), shape.batch(here)
             own = emit.at(b, scratch, emit.times(b, share_.share, bytes_of_share), emit.I8)
-            share, before_run = None, None
+            share, before_run, after_rows = None, None, None
             if cut is Cut.BATCH:
                 batch[0] = replace(batch[0], low=share_.low, size=share_.high)
             else:
@@ -230,7 +238,9 @@ class Product:
                 else:
                     batch[0] = replace(batch[0], around=part.around(values, tensor, own))
                 own = emit.at(b, own, part.rounded_bytes(b, here), emit.I8)
-            finish = None if is_plain else Epilogue(epilogue.emit_vector, tuple(rest), inline, not returns_first)
+            if behind:
+                after_rows = AfterRows(self._after, behind.captured(rest, len(self.names.run_time)))
+            finish = None if is_plain else Epilogue(epilogue.emit_vector, tuple(rest), inline, not returns_first, skips)
             emit_contraction(
                 b,
                 low.target,
@@ -244,12 +254,14 @@ class Product:
                 share=share,
                 batch=batch,
                 before_run=before_run,
+                after_rows=after_rows,
             )
 
         with low.scratch(emit.times(low.b, shares, bytes_each)) as scratch:
             order = {value: place for place, value in enumerate((*region.parameters, *self.inputs))}
             used = tuple(order[value] for value in (*epilogue.varying, *epilogue.uniform))
-            key = (shape.element, axes, stored, used, self.indexed, region_key(region, free_values(region)), part and part.key)
+            own = (shape.element, axes, stored, used, self.indexed, region_key(region, free_values(region)))
+            key = (own, part and part.key, behind and behind.key)
             split(low, "product", key, [a, b, scratch, emit.size(bytes_each), *captured], units, shares, body)
 
     def _moved(self, b: emit.Builder, given: Sequence[Value], number: Value) -> None:
@@ -257,11 +269,16 @@ class Product:
         assert self.part is not None
         self.part.move(b, self.names.values(given), given[0], given[1], number)
 
+    def _after(self, b: emit.Builder, given: Sequence[Value], batch: Sequence[Value], first: Value, end: Value) -> None:
+        """Behind a block of rows; given: what `behind` reads, the run-time sizes."""
+        assert self.behind is not None
+        self.behind.emit(b, self.names.values(given), given, batch, first, end)
 
-def _work(low: Lowering, contraction: Contraction, batch: Sequence[BatchAxis]) -> emit.Size:
-    """Picoseconds that a product takes one core, about."""
-    steps: emit.Size = PICOSECONDS_A_VECTOR // low.target.lanes
-    for count in (contraction.m, contraction.n, contraction.k, *(axis.size for axis in batch)):
+
+def _work(low: Lowering, contraction: Contraction, batch: Sequence[BatchAxis], behind: int) -> emit.Size:
+    """Picoseconds that a product takes one core, about; `behind` are those that an element of the result takes besides."""
+    steps = emit.plus(low.b, emit.times(low.b, contraction.k, PICOSECONDS_A_VECTOR // low.target.lanes), behind)
+    for count in (contraction.m, contraction.n, *(axis.size for axis in batch)):
         steps = emit.times(low.b, steps, count)
     return steps
 

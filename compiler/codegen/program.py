@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from shapescript.compiler.codegen import jit
-from shapescript.compiler.codegen.arguments import marshaller
+from shapescript.compiler.codegen.arguments import crossing
 from shapescript.compiler.codegen.callbacks import Frame
-from shapescript.compiler.codegen.collection import paused_collection
-from shapescript.compiler.codegen.context import ENTRY, ContextLayout, Word
+from shapescript.compiler.codegen.context import DETAILS, ENTRY, ContextLayout, Word
 from shapescript.compiler.codegen.failures import failure
 from shapescript.compiler.codegen.lowering import HOST_FAILED, Lowering, Site
 from shapescript.compiler.codegen.measurement import Recorder, Row, Table
@@ -20,6 +19,7 @@ from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Block, Function, Op
 from shapescript.compiler.ops.locations import argument_symbols
 from shapescript.compiler.ops.protocol import Host
+from shapescript.compiler.records.collection import paused_collection
 from shapescript.compiler.records.dataclass import dataclass
 
 NO_OP = -1
@@ -59,10 +59,9 @@ class NativeFunction:
         self._layout = ContextLayout(len(function.body.parameters), len(symbols), function.results, exchange_words)
         self._sites, self._rows = tuple(sites), tuple(rows)
         self._enter = code.function(ENTRY, [ctypes.c_void_p], ctypes.c_int64)
-        self._marshal = marshaller(function, self._layout, symbols)
-        declared = enumerate(function.body.yields[: function.results])
-        self._kinds = [(value.type, self._layout.first_result + place) for place, value in declared]
+        self._marshal, self._results = crossing(function, self._layout, symbols)
         self._frames: list[Frame] = []
+        self.has_host_operations = any(site.kind == "host" for site in self._sites)
 
     def run(self, arguments: Sequence[Any], host: Host, recorder: Recorder | None = None) -> list[Any]:
         """The declared results, in memory of their own, for arguments as ops/protocol.py describes them; `mut` arguments change in place.
@@ -78,15 +77,15 @@ class NativeFunction:
         arena = self.arenas.take()
         try:
             try:
-                storages = self._marshal(arguments, frame.block)
+                storages = self._marshal(arguments, frame.words, arena.chunks[0])
             except ValueError as error:  # NumPy's, of a result with more elements than it counts
                 raise MemoryError(f"a result of so many elements: {error}") from None
-            frame.begin(host, list(arguments), storages, arena)
+            frame.begin(host, arguments, storages, arena)
             if frame.table:
                 frame.table.begin(recorder)
             if self._enter(frame.address):
                 raise self._failure(frame)
-            return [frame.result(*kind) if storage is None else storage for kind, storage in zip(self._kinds, storages, strict=True)]
+            return self._results(frame, storages)
         finally:
             if frame.table and recorder:
                 frame.table.end(recorder)
@@ -99,7 +98,7 @@ class NativeFunction:
         number = frame.words[Word.SITE]
         if number == HOST_FAILED:
             return frame.error or KeyboardInterrupt()
-        return failure(self.function, self._sites[number], frame.words[Word.DETAIL : Word.ARENA_NEXT].tolist())
+        return failure(self.function, self._sites[number], frame.words[Word.DETAIL : Word.DETAIL + DETAILS].tolist())
 
 
 def compile_function(function: Function, target: Target, profile: bool = False) -> NativeFunction:

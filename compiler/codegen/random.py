@@ -1,9 +1,8 @@
 """Random words and dropout masks in native code, from numerics' Philox streams (numerics/philox.py).
 
 An element's word depends on its stream and row-major index alone, so these may be called for any elements in any order. Whole runs
-cost a quarter: one Philox evaluation of 16 counters gives 64 consecutive elements. So a dropout does best to make the bytes of its mask
-first, with `emit_kept`, for a few rows or the whole tensor at a time (the backward pass reads the same bytes), and load them in the
-product's epilogue.
+cost a quarter: one Philox evaluation of 16 counters gives 64 consecutive elements. So a dropout makes the bytes of its mask first, with
+`emit_kept` (the backward pass reads the same bytes), in whole runs: code for the last run's part would be twice that of the loop.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.emit import I32, I64, Builder, Size, Value, at, constant, iota, lane_mask, loop, splat, store
+from shapescript.compiler.codegen.emit import I32, I64, Builder, Size, Value, at, constant, iota, loop, splat, store
 from shapescript.compiler.numerics.philox import GROUP_WORDS, KEY_STEPS, MULTIPLIERS, ROUNDS, RUN, STREAM_MASK, VECTOR, Domain
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -41,19 +40,25 @@ def _evaluate(b: Builder, source: Stream, groups: Value) -> list[Value]:
     The multiplier takes two 32-bit numbers from 64-bit lanes and fills such lanes, so words stay in them from round to round: half the
     instructions of packing them in between, and less than half the latency.
     """
-    lanes = groups.type.count
-    kind, half = groups.type, constant(32, groups.type)
-    multipliers = [constant(multiplier, kind) for multiplier in MULTIPLIERS]
-    c0, c1 = groups, b.lshr(groups, half)
-    c2, c3 = (splat(b, b.zext(word, I64), lanes) for word in source.upper)
-    keys = list(source.key)
-    for turn in range(ROUNDS):
-        if turn:
-            keys = [b.add(key, I32(step - (1 << 32))) for key, step in zip(keys, KEY_STEPS, strict=True)]
-        k0, k1 = (splat(b, b.zext(key, I64), lanes) for key in keys)
-        first, second = (b.mul(_lower_halves(b, word), by) for word, by in zip((c0, c2), multipliers, strict=True))
-        c0, c1, c2, c3 = b.xor(b.lshr(second, half), b.xor(c1, k0)), second, b.xor(b.lshr(first, half), b.xor(c3, k1)), first
-    return [c0, c1, c2, c3]
+    state = _counters(b, source, groups)
+    for _ in range(ROUNDS):
+        state = _round(b, state)
+    return state[:GROUP_WORDS]
+
+
+def _counters(b: Builder, source: Stream, groups: Value) -> list[Value]:
+    """The state before the first round: four words, and the two of the key."""
+    upper = [splat(b, b.zext(word, I64), groups.type.count) for word in source.upper]
+    return [groups, b.lshr(groups, constant(32, groups.type)), *upper, *source.key]
+
+
+def _round(b: Builder, state: Sequence[Value]) -> list[Value]:
+    c0, c1, c2, c3, *keys = state
+    kind, half = c0.type, constant(32, c0.type)
+    k0, k1 = (splat(b, b.zext(key, I64), kind.count) for key in keys)
+    first, second = (b.mul(_lower_halves(b, word), constant(by, kind)) for word, by in zip((c0, c2), MULTIPLIERS, strict=True))
+    words = [b.xor(b.lshr(second, half), b.xor(c1, k0)), second, b.xor(b.lshr(first, half), b.xor(c3, k1)), first]
+    return [*words, *(b.add(key, I32(step - (1 << 32))) for key, step in zip(keys, KEY_STEPS, strict=True))]
 
 
 def _lower_halves(b: Builder, words: Value) -> Value:
@@ -64,6 +69,13 @@ def emit_run(b: Builder, source: Stream, run: Value) -> list[Value]:
     """Elements 64 run to 64 run + 63, as four vectors of 16 words, zero-extended to I64."""
     first = b.mul(run, I64(VECTOR))
     return [_lower_halves(b, words) for words in _evaluate(b, source, b.add(splat(b, first, VECTOR), iota(VECTOR)))]
+
+
+def emit_first_groups(b: Builder, source: Stream, count: int) -> list[Value]:
+    """The four words of groups 0 to count - 1, each a vector of them, zero-extended to I64. For a few numbers: round by round in a loop,
+    a fifth of the code."""
+    state = loop(b, 0, ROUNDS, 1, lambda _, state: _round(b, state), _counters(b, source, iota(count)))
+    return [_lower_halves(b, words) for words in state[:GROUP_WORDS]]
 
 
 def emit_words(b: Builder, source: Stream, index: Value, lanes: int) -> Value:
@@ -83,28 +95,15 @@ def kept(b: Builder, words: Value, threshold: Value) -> Value:
     return b.icmp_signed(">=", words, splat(b, threshold, words.type.count))
 
 
-def emit_kept(b: Builder, source: Stream, threshold: Value, first: Size, count: Size, mask: Value) -> None:
-    """mask[i] = 1 where element first + i is kept, else 0, as bytes, for i < count; fastest where first is a multiple of 64."""
-    end = emit.plus(b, first, count)
-    whole_start = emit.round_up(b, first, RUN)
-    whole_end = emit.times(b, emit.quotient(b, end, RUN), RUN)
+def emit_kept(b: Builder, source: Stream, threshold: Value, low: Size, high: Size, mask: Value) -> None:
+    """mask[i] = 1 where element i is kept, else 0, as bytes, for the elements of runs low to high."""
 
-    def put(index: Value, words: Value, valid: Value | None) -> None:
-        place = at(b, mask, emit.minus(b, index, first), emit.I8)
-        store(b, emit.stored_condition(b, kept(b, words, threshold)), place, valid)
+    def turn(run: Value, _: Sequence[Value]) -> None:
+        place = at(b, mask, b.mul(run, I64(RUN)), emit.I8)
+        for word, words in enumerate(emit_run(b, source, run)):
+            store(b, emit.stored_condition(b, kept(b, words, threshold)), at(b, place, word * VECTOR, emit.I8))
 
-    def run(index: Value, _: Sequence[Value]) -> None:
-        for word, words in enumerate(emit_run(b, source, b.lshr(index, I64(RUN.bit_length() - 1)))):
-            put(b.add(index, I64(word * VECTOR)), words, None)
-
-    def piece(index: Value, limit: Size) -> None:
-        valid = emit.size(emit.minus(b, limit, index))
-        put(index, emit_words(b, source, index, VECTOR), lane_mask(b, valid, VECTOR))
-
-    head_end = emit.least(b, whole_start, end)
-    loop(b, first, head_end, VECTOR, lambda i, _: piece(i, head_end))
-    loop(b, whole_start, whole_end, RUN, run)
-    loop(b, emit.most(b, whole_end, head_end), end, VECTOR, lambda i, _: piece(i, end))
+    loop(b, low, high, 1, turn)
 
 
-__all__ = ["Domain", "Stream", "emit_kept", "emit_run", "emit_words", "kept", "stream"]
+__all__ = ["Domain", "Stream", "emit_first_groups", "emit_kept", "emit_run", "emit_words", "kept", "stream"]

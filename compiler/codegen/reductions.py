@@ -6,6 +6,7 @@ one value for each from `produce`. The element index runs row-major over the red
 
     reduce_run       elements follow each other (or `produce` can make 16 at a time): over the last axes of a row
     reduce_strided   any reduced axes, one element at a time: correct everywhere, not fast
+    split_reductions                    as reduce_run, of one run, by several threads
     reductions_runs.reduce_runs         over several axes, the last one's elements adjacent, with kept axes between them
     reductions_columns.reduce_columns   over the first axes, for adjacent kept elements: sums of a matrix's columns
 
@@ -52,13 +53,17 @@ def reduce_run(b: Builder, reductions: Sequence[Reduction], count: Size, produce
     tree, blocks = BlockTree(b, reductions), block_count(b, count)
 
     def block(t: Value, _: Sequence[Value]) -> list[Value]:
-        start = b.mul(t, I64(BLOCK))
-        lanes = _run_block(b, reductions, start, emit.least(b, emit.minus(b, count, start), BLOCK), produce)
-        values = [lanes_to_one(b, r, x) for r, x in zip(reductions, lanes, strict=True)]
-        return tree.add(b, t, b.icmp_signed("==", b.add(t, I64(1)), emit.size(blocks)), values)
+        return tree.add(b, t, b.icmp_signed("==", b.add(t, I64(1)), emit.size(blocks)), block_values(b, reductions, count, t, produce))
 
     totals = loop(b, 0, blocks, 1, block, [r.starting() for r in reductions])
     return of_nothing(b, reductions, count, totals)
+
+
+def block_values(b: Builder, reductions: Sequence[Reduction], count: Size, t: Value, produce: ProduceRun) -> list[Value]:
+    """What block t of `count` elements is reduced to, a scalar for each; `produce` as in `reduce_run`."""
+    start = b.mul(t, I64(BLOCK))
+    lanes = _run_block(b, reductions, start, emit.least(b, emit.minus(b, count, start), BLOCK), produce)
+    return [lanes_to_one(b, r, x) for r, x in zip(reductions, lanes, strict=True)]
 
 
 def _run_block(b: Builder, reductions: Sequence[Reduction], start: Size, depth: Size, produce: ProduceRun) -> list[Value]:

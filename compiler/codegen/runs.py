@@ -11,8 +11,9 @@ from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, lo
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
 from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, STRETCH, Part, shares_of, split, split_elements
 from shapescript.compiler.codegen.storage import copy_bytes
-from shapescript.compiler.ir.sizes import Size
+from shapescript.compiler.ir.sizes import ONE, Size
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -60,23 +61,35 @@ def add_runs(low: Lowering, runs: Runs, target: Value, source: Value) -> None:
 
 
 def _each_run(low: Lowering, name: str, runs: Runs, target: Value, source: Value, run: Run) -> None:
-    names, element = SizeArguments(), MEMORY_TYPES[runs.element]
+    """Threads share out the runs, or the elements of one that is long."""
+    element = MEMORY_TYPES[runs.element]
+    width = emit.element_bytes(element)
+    length = low.size(runs.length)
+    if runs.count == ONE and not (isinstance(length, int) and length <= STRETCH):
+
+        def stretch(b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
+            there, here = (at(b, tensor, start, element) for tensor in given)
+            run(b, there, here, emit.minus(b, end, start))
+
+        split_elements(low, name, runs.element, [target, source], length, 2 * PICOSECONDS_A_BYTE * width, stretch)
+        return
+    names = SizeArguments()
     sizes = names.names([runs.count, runs.length, runs.target_step, runs.source_step])
 
-    def body(b: Builder, given: Sequence[Value]) -> None:
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
         known = names.values(given)
-        count, length, target_step, source_step = (known.of(b, size) for size in sizes)
+        _, length, target_step, source_step = (known.of(b, size) for size in sizes)
+        end = part.high
 
         def turn(i: Value, _: Sequence[Value]) -> None:
             here, there = (at(b, given[place], emit.times(b, i, step), element) for place, step in enumerate((target_step, source_step)))
             run(b, here, there, length)
 
-        if count == 1:
-            run(b, given[0], given[1], length)
-            return
         if not isinstance(length, int):  # of no elements there may be any number of runs
-            count = b.select(b.icmp_signed("==", length, I64(0)), I64(0), emit.size(count))
-        emit.loop(b, 0, count if length != 0 else 0, 1, turn)
+            end = b.select(b.icmp_signed("==", length, I64(0)), I64(0), emit.size(end))
+        emit.loop(b, part.low, end if length != 0 else 0, 1, turn)
 
     arguments = [target, source, *(emit.size(low.size(size)) for size in names.run_time)]
-    low.shared(name, (runs.element, sizes), arguments, body)
+    units = low.size(runs.count)
+    work = emit.times(low.b, low.size(runs.count * runs.length), 2 * PICOSECONDS_A_BYTE * width)
+    split(low, name, (runs.element, sizes), arguments, units, shares_of(low, units, work), body)

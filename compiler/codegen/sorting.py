@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit
-from shapescript.compiler.codegen.along import three_axes, where_any
+from shapescript.compiler.codegen.along import Range, ranges_of, three_axes, units_of, where_any
 from shapescript.compiler.codegen.emit import F32, I32, I64, Builder, ElementType, Value, at, is_float, load, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.records.dataclass import dataclass
 
 PAIR = emit.vector_of(I64, 2)
 PAIR_BYTES = 16
+PICOSECONDS_A_MOVE = 4000  # of an element, in one pass of merging
+USUAL_PASSES = 10
 
 
 @lowers("argsort")
@@ -29,17 +33,27 @@ def _argsort(low: Lowering, op: Op) -> None:
     names = SizeArguments()
     sizes = names.names(axes)
 
-    def body(b: Builder, given: Sequence[Value]) -> None:
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
         values = names.values(given)
         before, count, behind = (values.of(b, size) for size in sizes)
         sort = _Sort(b, MEMORY_TYPES[kind.element], b.sext(given[3], I64), count, behind)
-        where_any(b, (before, count, behind), lambda: sort.rows(given[0], given[1], given[2], before))
+        own = at(b, given[2], emit.times(b, part.share, emit.times(b, count, 2)), PAIR)
+        ranges = ranges_of(b, before, behind, part)
+        where_any(b, (before, count, behind), lambda: sort.rows(given[0], given[1], own, *ranges))
 
-    buffer = emit.times(low.b, low.size(axes[1]), PAIR_BYTES)
-    with low.scratch(emit.times(low.b, _none_of_nothing(low, op, buffer), 2)) as scratch:
+    units, buffer = units_of(low, axes), emit.times(low.b, low.size(axes[1]), 2 * PAIR_BYTES)
+    shares = shares_of(low, units, _work(low, axes))
+    with low.scratch(emit.times(low.b, _none_of_nothing(low, op, buffer), shares)) as scratch:
         arguments = [low.pointer(x), low.pointer(op.result), scratch, low.number(descending)]
         arguments += [emit.size(low.size(size)) for size in names.run_time]
-        low.shared("argsort", (kind.element, sizes), arguments, body)
+        split(low, "argsort", (kind.element, sizes), arguments, units, shares, body)
+
+
+def _work(low: Lowering, axes: Sequence[Size]) -> emit.Size:
+    """Of each element in each pass of merging."""
+    count = low.size(axes[1])
+    passes = count.bit_length() if isinstance(count, int) else USUAL_PASSES
+    return emit.times(low.b, low.size(product(axes)), passes * PICOSECONDS_A_MOVE)
 
 
 def _none_of_nothing(low: Lowering, op: Op, count: emit.Size) -> emit.Size:
@@ -62,14 +76,15 @@ class _Sort:
     count: emit.Size
     behind: emit.Size
 
-    def rows(self, source: Value, result: Value, scratch: Value, before: emit.Size) -> None:
+    def rows(self, source: Value, result: Value, scratch: Value, before: Range, behind: Range) -> None:
+        """Those of these places before the axis and behind it."""
         b = self.b
 
         def block(i: Value, _: Sequence[Value]) -> None:
             start = b.mul(i, emit.size(emit.times(b, self.count, self.behind)))
-            emit.loop(b, 0, self.behind, 1, lambda k, _: self._row(source, result, scratch, b.add(start, k)))
+            emit.loop(b, *behind, 1, lambda k, _: self._row(source, result, scratch, b.add(start, k)))
 
-        emit.loop(b, 0, before, 1, block)
+        emit.loop(b, *before, 1, block)
 
     def _row(self, source: Value, result: Value, scratch: Value, start: Value) -> None:
         b, behind = self.b, emit.size(self.behind)

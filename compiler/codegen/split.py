@@ -3,7 +3,8 @@
     shares = shares_of(low, units, work)                  # how many parts; 1, known at once, where the work can't be worth a thread
     split(low, "name", key, arguments, units, shares, body)
 
-`body(builder, arguments, part)` emits the kernel. How a range is cut changes no bits: what one unit computes never depends on the others.
+`body(builder, arguments, part)` emits the kernel. `split_elements` does both for elements side by side. How a range is cut changes no
+bits: what one unit computes never depends on the others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from shapescript.compiler.records.dataclass import dataclass
 
 NOT_ANSWERED = -1
 PICOSECONDS_A_BYTE = 50  # of memory that a core reads or writes
+STRETCH = 4096  # elements of a unit, where they lie side by side: a multiple of 64 bytes, and of a run of random numbers
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Part:
 
 
 Body = Callable[[Builder, Sequence[Value], Part], None]
+Elements = Callable[[Builder, Sequence[Value], Size, Size], None]
 
 
 def shares_of(low: Lowering, units: Size, work: Size) -> Size:
@@ -77,7 +80,10 @@ def _shares(module: Any, target: Target) -> Any:
 def split(low: Lowering, name: str, key: Hashable, arguments: Sequence[Value], units: Size, shares: Size, body: Body) -> None:
     """Have a kernel do all its units, in so many shares. Kernels with equal names, keys and types of arguments are one."""
     if shares == 1:
-        low.shared(name, (key, units), arguments, lambda b, given: body(b, given, Part(0, units, 0)))
+        if isinstance(units, int):
+            low.shared(name, (key, units), arguments, lambda b, given: body(b, given, Part(0, units, 0)))
+        else:
+            low.shared(name, (key, None), [*arguments, units], lambda b, given: body(b, given[:-1], Part(0, given[-1], 0)))
         return
 
     def dispatch(b: Builder, given: Sequence[Value]) -> None:
@@ -86,6 +92,22 @@ def split(low: Lowering, name: str, key: Hashable, arguments: Sequence[Value], u
         _fork_or_call(b, context, shares, units, rest, kernel, part)
 
     low.shared(f"{name}.split", key, [low.context, emit.size(shares), emit.size(units), *arguments], dispatch)
+
+
+def split_elements(
+    low: Lowering, name: str, key: Hashable, arguments: Sequence[Value], count: Size, picoseconds: int, body: Elements
+) -> None:
+    """Have a kernel do so many elements, each of which takes one core some picoseconds: `body(builder, arguments, start, end)` does those
+    of one share, which start at a multiple of STRETCH."""
+    units = emit.ceil_quotient(low.b, count, STRETCH)
+
+    def stretches(b: Builder, given: Sequence[Value], part: Part) -> None:
+        *own, all_ = given
+        start, end = (emit.times(b, unit, STRETCH) for unit in (part.low, part.high))
+        body(b, own, start, emit.least(b, end, all_))
+
+    shares = shares_of(low, units, emit.times(low.b, count, picoseconds))
+    split(low, name, key, [*arguments, emit.size(count)], units, shares, stretches)
 
 
 def _kernel(module: Any, name: str, types: Sequence[Any], body: Body) -> tuple[Any, Any]:

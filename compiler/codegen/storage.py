@@ -9,6 +9,7 @@ from llvmlite import ir
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import F64, I1, I64, PTR, VOID, Builder, Value, at, load, store
 from shapescript.compiler.codegen.lowering import Lowering, Site
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, STRETCH, split_elements
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.flat import slot_layout
 from shapescript.compiler.ir.types import OptimiserType, Type
@@ -33,6 +34,31 @@ def clear_bytes(b: Builder, target: Value, count: emit.Size) -> None:
     known = b.module.globals.get(name)
     fn = known if known is not None else ir.Function(b.module, ir.FunctionType(VOID, [PTR, emit.I8, I64, I1]), name)
     b.call(fn, [target, emit.I8(0), emit.size(count), I1(0)])
+
+
+def copy_storage(low: Lowering, target: Value, source: Value, count: emit.Size) -> None:
+    """As `copy_bytes`, by several threads where there are many bytes."""
+    if isinstance(count, int) and count <= STRETCH:
+        copy_bytes(low.b, target, source, count)
+        return
+
+    def copy(b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
+        there, here = (at(b, storage, start, emit.I8) for storage in given)
+        copy_bytes(b, there, here, emit.minus(b, end, start))
+
+    split_elements(low, "copy", None, [target, source], count, 2 * PICOSECONDS_A_BYTE, copy)
+
+
+def clear_storage(low: Lowering, target: Value, count: emit.Size) -> None:
+    """As `clear_bytes`, by several threads where there are many bytes."""
+    if isinstance(count, int) and count <= STRETCH:
+        clear_bytes(low.b, target, count)
+        return
+
+    def clear(b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
+        clear_bytes(b, at(b, given[0], start, emit.I8), emit.minus(b, end, start))
+
+    split_elements(low, "clear", None, [target], count, PICOSECONDS_A_BYTE, clear)
 
 
 # ---- the parts of an optimiser: numerics/optimisers.py says what lies in its block
@@ -99,6 +125,10 @@ def copy_contents(low: Lowering, kind: Type, source: Value, target: Location) ->
         prepare_slots(low, kind, target, load_constants(b, optimiser, source))
         for word in (STEP, *range(FIRST_CONSTANT, FIRST_CONSTANT + len(optimiser.constants))):
             store(b, load(b, at(b, source, word, I64), I64), at(b, block, word, I64))
-        each_slot(b, optimiser, block, lambda place: copy_bytes(b, slot_pointer(b, block, place), slot_pointer(b, source, place), total))
+
+        def copy_slot(place: int) -> None:
+            copy_storage(low, slot_pointer(b, block, place), slot_pointer(b, source, place), total)
+
+        each_slot(b, optimiser, block, copy_slot)
         return
-    copy_bytes(b, low.address(target), source, low.size(storage_bytes(kind)))
+    copy_storage(low, low.address(target), source, low.size(storage_bytes(kind)))

@@ -13,24 +13,22 @@ MOST_THREADS = 256
 GRAIN = 10_000_000  # picoseconds of one core's work that are worth a thread: a fork and join of threads that are awake takes 0.5 to 1 µs
 VARIABLE = "SHAPESCRIPT_THREADS"
 
-_asked: ContextVar[int | None] = ContextVar("threads", default=None)
-_grain: ContextVar[int] = ContextVar("grain", default=GRAIN)
+_asked: ContextVar[tuple[int, int] | None] = ContextVar("threads", default=None)  # with the grain
 
 
 def threads_now() -> tuple[int, int]:
     """How many threads a call that begins now may use, and how much work is worth one. Raises ValueError as `default_threads` does."""
-    return _asked.get() or default_threads(), _grain.get()
+    return _asked.get() or (default_threads(), GRAIN)
 
 
 @contextmanager
 def asked_for(count: int, grain: int = GRAIN) -> Iterator[None]:
     """Calls within use at most so many threads. Raises ValueError for a number that no call can use. `grain` is for tests."""
-    tokens = _asked.set(checked(count, "threads")), _grain.set(grain)
+    token = _asked.set((checked(count, "threads"), grain))
     try:
         yield
     finally:
-        _asked.reset(tokens[0])
-        _grain.reset(tokens[1])
+        _asked.reset(token)
 
 
 def checked(count: int, name: str) -> int:

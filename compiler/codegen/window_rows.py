@@ -166,10 +166,17 @@ class Walk:
     def of(self, size: Size) -> emit.Size:
         return self.sizes.of(self.b, size)
 
-    def build(self) -> None:
-        self._axes(self.shape.axes, 0, 0)
+    def build(self, outermost: tuple[emit.Size, emit.Size] | None = None) -> None:
+        """`outermost`: which places of the whole tensor's first axis, or of a window along it; all by default."""
+        self._axes(self.shape.axes, 0, 0, outermost)
 
-    def _axes(self, axes: Sequence[Along | Plain], number: emit.Size, offset: emit.Size) -> None:
+    def _axes(
+        self,
+        axes: Sequence[Along | Plain],
+        number: emit.Size,
+        offset: emit.Size,
+        places: tuple[emit.Size, emit.Size] | None = None,
+    ) -> None:
         """The loops over the axes but those of the windows' numbers; `number` is that of the row so far, `offset` in the whole tensor."""
         if not axes:
             self._numbers(self.shape.windowed, self.starts, number, offset, [])
@@ -189,7 +196,7 @@ class Walk:
             self._axes(axes[1:], here, offset)
             self.starts.pop()
 
-        loop(b, 0, size, 1, turn)
+        loop(b, *(places or (0, size)), 1, turn)
 
     def _prepare_rows(self, axis: Along, start: emit.Size) -> None:
         """Which elements of the rows from here on lie inside along the last windowed axis."""

@@ -11,8 +11,10 @@ from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
-from shapescript.compiler.codegen.window_rows import Lanes, Row, Shape, Walk, beside, refuse_far_steps, shape_of
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
+from shapescript.compiler.codegen.window_rows import Along, Lanes, Row, Shape, Walk, beside, refuse_far_steps, shape_of
 from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
 
@@ -25,11 +27,14 @@ def _windows(low: Lowering, op: Op) -> None:
     shape = shape_of(op, x, op.result, names)
     fill = fill_of(op)
 
-    def body(b: Builder, given: Sequence[Value]) -> None:
-        emit_windows(b, names.values(given), shape, given[0], given[1], fill)
+    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
+        emit_windows(b, names.values(given), shape, given[0], given[1], fill, (part.low, part.high))
 
+    kind, first = result_type(op.result), shape.axes[0]
+    units = low.size(names.original(first.length if isinstance(first, Along) else first.size))
+    work = emit.times(low.b, low.size(product(kind.axes)), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
     arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
-    low.shared("windows", (shape, str(fill)), arguments, body)
+    split(low, "windows", (shape, str(fill)), arguments, units, shares_of(low, units, work), body)
 
 
 def fill_of(op: Op) -> Value:
@@ -37,7 +42,16 @@ def fill_of(op: Op) -> Value:
     return emit.constant(int(fill), emit.I8) if element is Element.BOOL else known_number(fill, element)
 
 
-def emit_windows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Value, fill: Value) -> None:
+def emit_windows(
+    b: Builder,
+    sizes: SizeValues,
+    shape: Shape,
+    x: Value,
+    target: Value,
+    fill: Value,
+    outermost: tuple[emit.Size, emit.Size] | None = None,
+) -> None:
+    """`outermost`: as `Walk.build` has it."""
     element, filled = shape.element, splat(b, fill, LANES)
 
     def inside(row: Row) -> None:
@@ -61,7 +75,7 @@ def emit_windows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: 
     def outside(row: Row) -> None:
         _fill(b, element, at(b, target, row.start, element), row.count, filled)
 
-    Walk(b, sizes, shape, inside, outside).build()
+    Walk(b, sizes, shape, inside, outside).build(outermost)
 
 
 def _gather_row(b: Builder, element: ElementType, row: Row, source: Value, target: Value, filled: Value) -> None:

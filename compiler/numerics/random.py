@@ -6,6 +6,7 @@ scalar expressions.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -188,10 +189,27 @@ def _spread(z: Expr, mean: Expr, deviation: Expr, kind: Kind) -> Expr:
 
 
 _WORD, _FIRST, _SECOND = Argument(0, U32), Argument(1, F64), Argument(2, F64)
-_UNIFORM = {kind: uniform(_WORD, _FIRST, _SECOND, kind) for kind in (F32, F64)}
-_NORMAL = {kind: normal(_WORD, _FIRST, _SECOND, kind) for kind in (F32, F64)}
-_CENTRAL_NORMAL = {kind: _spread(_central_normal(_WORD), _FIRST, _SECOND, kind) for kind in (F32, F64)}
-_CENTRAL = _is_central(_WORD)
+
+
+@cache
+def _uniform_of(kind: Kind) -> Expr:
+    """This, and those below, of a word and two numbers: made at the first start that wants it, which takes longer than to load all else."""
+    return uniform(_WORD, _FIRST, _SECOND, kind)
+
+
+@cache
+def _normal_of(kind: Kind) -> Expr:
+    return normal(_WORD, _FIRST, _SECOND, kind)
+
+
+@cache
+def _central_normal_of(kind: Kind) -> Expr:
+    return _spread(_central_normal(_WORD), _FIRST, _SECOND, kind)
+
+
+@cache
+def _central_of_word() -> Expr:
+    return _is_central(_WORD)
 
 
 def start_uniform(seed: int, name: str, count: int, low: float, high: float, *, kind: Kind = F32) -> Array:
@@ -203,7 +221,7 @@ def start_uniform(seed: int, name: str, count: int, low: float, high: float, *, 
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"uniform from {low} to {high}")
     bounds = np.float64(low), np.float64(high)
-    return _start(seed, name, np.empty(count, DTYPES[kind]), lambda words: evaluate(_UNIFORM[kind], [words, *bounds]))
+    return _start(seed, name, np.empty(count, DTYPES[kind]), lambda words: evaluate(_uniform_of(kind), [words, *bounds]))
 
 
 def start_normal(seed: int, name: str, count: int, mean: float, deviation: float, *, kind: Kind = F32) -> Array:
@@ -213,9 +231,9 @@ def start_normal(seed: int, name: str, count: int, mean: float, deviation: float
     moments = np.float64(mean), np.float64(deviation)
 
     def numbers(words: Array) -> Array:
-        values = evaluate(_CENTRAL_NORMAL[kind], [words, *moments])
-        outer = ~evaluate(_CENTRAL, [words])  # 15 of 100 words need the logarithm, which is most of the work
-        values[outer] = evaluate(_NORMAL[kind], [words[outer], *moments])
+        values = evaluate(_central_normal_of(kind), [words, *moments])
+        outer = ~evaluate(_central_of_word(), [words])  # 15 of 100 words need the logarithm, which is most of the work
+        values[outer] = evaluate(_normal_of(kind), [words[outer], *moments])
         return values
 
     return _start(seed, name, np.empty(count, DTYPES[kind]), numbers)

@@ -16,9 +16,11 @@ from shapescript.compiler.passes.fuse import fuse
 from shapescript.compiler.passes.fuse_reductions import fuse_reductions
 from shapescript.compiler.passes.join_isolated import join_isolated
 from shapescript.compiler.passes.join_leaves import join_leaves
+from shapescript.compiler.passes.join_reductions import join_reductions
 from shapescript.compiler.passes.join_window_products import join_window_products
 from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.read_broadcasts import read_broadcasts
+from shapescript.compiler.passes.rows_again import make_rows_again
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.passes.specialise import specialise
 from shapescript.compiler.passes.unreached import mark_unreached
@@ -34,7 +36,19 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
     ("expanded", (mark_unreached, expand)),
     ("simplified", (simplify,)),
     ("fused", (join_leaves, fuse, fuse_reductions)),
-    ("final", (simplify, join_isolated, read_broadcasts, join_window_products, make_windows_again, insert_copies)),
+    (
+        "final",
+        (
+            simplify,
+            join_isolated,
+            read_broadcasts,
+            join_window_products,
+            join_reductions,
+            make_windows_again,
+            make_rows_again,
+            insert_copies,
+        ),
+    ),
 )
 
 

@@ -59,3 +59,8 @@ KINDS: dict[str, tuple[Callable[[Dataset], Dataset], Callable[[Rows], Rows]]] = 
         lambda rows: np.concatenate([rows[::2], rows, rows[: len(rows) // 2]]),
     ),
 }
+
+
+def own_threads() -> int:
+    """How many threads of Python's there are beside the pool's workers, which stay."""
+    return sum(not thread.name.startswith("shapescript worker") for thread in threading.enumerate())

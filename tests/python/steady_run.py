@@ -16,9 +16,11 @@ from api_programs import digits
 from fixtures import EXAMPLES
 
 import shapescript
+from shapescript.compiler.codegen import callbacks
 from shapescript.compiler.codegen.memory import ARENAS
 
 EPOCHS = 60
+POLL_NANOSECONDS, FIRST_BUDGET = 100_000, 1 << 16  # every epoch is polled from the first on, however fast or busy the machine is
 
 
 class MallocInfo(ctypes.Structure):
@@ -71,6 +73,8 @@ fn steps(mut m: Mlp, mut opt: AdamW[Mlp], train: Dataset[Digit], sink: LogSink, 
 
 
 def main(folder: Path, mode: shapescript.Mode) -> None:
+    callbacks.POLL_NANOSECONDS = POLL_NANOSECONDS
+    callbacks.FIRST_BUDGETS.update(dict.fromkeys(callbacks.FIRST_BUDGETS, FIRST_BUDGET))
     loaded, (pixels, label) = program(folder), digits()
     train = loaded.Digit.dataset(pixels=pixels[:200], label=label[:200])  # three batches of 64, one of 8
     m = loaded.Mlp(seed=1)

@@ -14,6 +14,7 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
+from fed_data import own_threads
 from runtime_samples import DIGIT, digit_arrays
 
 from shapescript.runtime import extras
@@ -234,11 +235,11 @@ def test_a_row_in_the_middle_comes_up_at_its_batch(tmp_path: Path, kind: str) ->
     numbers: list[int | None] = list(range(100))
     numbers[37] = None
     table = pa.table({"x": pa.array([[i, i] for i in range(100)], pa.list_(pa.float32(), 2)), "n": pa.array(numbers)})
-    before, given = threading.active_count(), []
+    before, given = own_threads(), []
     with pytest.raises(DataRowError, match="row 37"):
         for batch in load_file(POINT, written(tmp_path, kind, table, 50)).batches(4, prefetch=4):
             given.append(batch.n.tolist())
-    assert given == [list(range(start, start + 4)) for start in range(0, 36, 4)] and threading.active_count() == before
+    assert given == [list(range(start, start + 4)) for start in range(0, 36, 4)] and own_threads() == before
 
 
 # ---- files that are none, and damage

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import random
-import threading
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fed_data import own_threads
 from runtime_samples import DIGIT, digit_arrays
 
 from shapescript.runtime.csv_cells import CellError, values_of
@@ -320,11 +320,11 @@ def test_a_malformed_row_comes_up_at_the_batch_that_needs_it(tmp_path: Path) -> 
     lines = ["x,n,on", *(f"{i}.5,{i},{i % 2}" for i in range(100))]
     lines[38] = "oops"
     data = load_file(POINT, written(tmp_path, "\n".join(lines)))
-    before, given = threading.active_count(), []
+    before, given = own_threads(), []
     with pytest.raises(DataRowError, match="row 37"):
         for batch in data.batches(4, prefetch=4):
             given.append(batch.n.tolist())
-    assert given == [list(range(start, start + 4)) for start in range(0, 36, 4)] and threading.active_count() == before
+    assert given == [list(range(start, start + 4)) for start in range(0, 36, 4)] and own_threads() == before
     assert [batch.n.tolist() for batch in data.skip(38).batches(31)] == [list(range(38, 69)), list(range(69, 100))]
     with pytest.raises(DataRowError, match="row 37"):
         data.fingerprint()

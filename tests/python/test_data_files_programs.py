@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from both_engines import contents
+from fed_data import own_threads
 
 import shapescript
 from shapescript.cli import main
@@ -102,8 +102,8 @@ def wanted(folder: Path) -> Any:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_loop_over_a_file_is_one_over_its_arrays(program: Any, wanted: Any, name: str) -> None:
-    before = threading.active_count()
-    assert contents(program.of_file(name)) == wanted and threading.active_count() == before
+    before = own_threads()
+    assert contents(program.of_file(name)) == wanted and own_threads() == before
 
 
 def test_a_file_for_each_field(program: Any, wanted: Any) -> None:
@@ -153,11 +153,11 @@ def test_a_malformed_row_stops_the_loop_at_its_batch(program: Any, folder: Path,
     lines = ["n,x.0,x.1", *(f"{i},1,2" for i in range(100))]
     lines[38] = "oops,1,2"
     (folder / "wrong.csv").write_text("\n".join(lines))
-    before, sink = threading.active_count(), shapescript.MemorySink()
+    before, sink = own_threads(), shapescript.MemorySink()
     with pytest.raises(shapescript.DataRowError, match=r"row 37 \(line 39, column 'n'\): found 'oops', expected a whole number") as raised:
         program.seen("wrong.csv", prefetch, sink)
     assert raised.value.code == "R1204" and raised.value.row == 37 and raised.value.span is not None
-    assert [record.n for record in sink.records if hasattr(record, "n")] == list(range(3, 36, 4)) and threading.active_count() == before
+    assert [record.n for record in sink.records if hasattr(record, "n")] == list(range(3, 36, 4)) and own_threads() == before
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.npy", "none.parquet"])

@@ -104,7 +104,7 @@ def test_adamw(level: Target) -> None:
         given = optimiser.emit_given(b, ADAMW, [*constants, constant(0.0, F64)], t)
         numbers = optimiser.emit_numbers(b, ADAMW, given, F32, rate)
         for low, high in ((0, cut), (cut, end)):
-            optimiser.emit_update(b, optimiser.Form(ADAMW, F32), buffers, factor, numbers, low, high)
+            optimiser.emit_update(b, optimiser.Form(ADAMW, F32), buffers, [factor], numbers, low, high)
 
     call = native(level, [PTR] * 4 + [I64] * 3 + [F32] + [F64] * 5, body)
     rng = np.random.default_rng(9)

@@ -46,26 +46,40 @@ def test_runs_of_64(level: Target) -> None:
         assert (out == stream_words(7, Domain.DRAW, NUMBER, 64 * run, 64)).all()
 
 
-def masks(level: Target, threshold: int, first: int, count: int) -> Array:
+def masks(level: Target, threshold: int, low: int, high: int) -> Array:
+    """Of runs of 64 elements; nothing beyond them is written."""
+
     def body(b: Any, arguments: Any) -> None:
         source = random.stream(b, arguments[1], Domain.DRAW, arguments[2])
         random.emit_kept(b, source, arguments[3], arguments[4], arguments[5], arguments[0])
 
-    out = np.full(count + 16, 9, np.uint8)
-    native(level, [PTR] + [I64] * 5, body)(out[8:], SEED, NUMBER, threshold, first, count)
-    assert (out[:8] == 9).all() and (out[8 + count :] == 9).all()
-    return out[8 : 8 + count]
+    out = np.full(64 * high + 64, 9, np.uint8)
+    native(level, [PTR] + [I64] * 5, body)(out[32:], SEED, NUMBER, threshold, low, high)
+    assert (out[: 32 + 64 * low] == 9).all() and (out[32 + 64 * high :] == 9).all()
+    return out[32 + 64 * low : 32 + 64 * high]
 
 
 @each_target
-def test_masks_of_any_range(level: Target) -> None:
+def test_masks_of_any_runs(level: Target) -> None:
     threshold = dropout_threshold(0.3)
-    for first, count in ((0, 0), (0, 64), (0, 200), (5, 3), (63, 2), (64, 1), (70, 300), (1, 63)):
-        expected = stream_words(SEED, Domain.DRAW, NUMBER, first, count) >= np.uint64(threshold)
-        assert (masks(level, threshold, first, count) == expected).all(), (first, count)
+    for low, high in ((0, 0), (0, 1), (0, 5), (2, 3), (3, 9)):
+        expected = stream_words(SEED, Domain.DRAW, NUMBER, 64 * low, 64 * (high - low)) >= np.uint64(threshold)
+        assert (masks(level, threshold, low, high) == expected).all(), (low, high)
 
 
 @each_target
 def test_nothing_and_everything_is_kept(level: Target) -> None:
-    assert masks(level, dropout_threshold(0.0), 3, 100).all()
-    assert not masks(level, dropout_threshold(1.0), 3, 100).any()
+    assert masks(level, dropout_threshold(0.0), 1, 3).all()
+    assert not masks(level, dropout_threshold(1.0), 1, 3).any()
+
+
+@each_target
+def test_the_first_groups(level: Target) -> None:
+    def body(b: Any, arguments: Any) -> None:
+        source = random.stream(b, arguments[1], Domain.ORDER, arguments[2])
+        for word, words in enumerate(random.emit_first_groups(b, source, 4)):
+            emit.store(b, words, emit.at(b, arguments[0], 4 * word, I64))
+
+    out = np.zeros((4, 4), np.int64)
+    native(level, [PTR, I64, I64], body)(out, SEED, NUMBER)
+    assert (out == stream_words(SEED, Domain.ORDER, NUMBER, 0, 64).reshape(4, 16)[:, :4]).all()

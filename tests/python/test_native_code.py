@@ -58,7 +58,7 @@ def optimiser_and_random(b: Any, pointers: Any, n: Any) -> None:
             numbers = optimiser.emit_numbers(b, kind, given, element, norm)
             for has_optional in (False, True):
                 buffers = [p, q, *([r, s, p][: len(kind.slots_with(has_optional))])]
-                optimiser.emit_update(b, optimiser.Form(kind, element, has_optional), buffers, factor, numbers, 0, n)
+                optimiser.emit_update(b, optimiser.Form(kind, element, has_optional), buffers, [factor], numbers, 0, n)
     emit.store(b, b.zext(gradient_norm.emit_all_finite(b, p, F32, n), emit.I8), q)
     random.emit_kept(b, random.stream(b, n, Domain.DRAW, n), n, n, n, p)
 

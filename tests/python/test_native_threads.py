@@ -132,7 +132,7 @@ def spin() -> Function:
 
 def test_the_host_is_polled_and_may_end_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callbacks, "FIRST_BUDGETS", {True: 1000, False: 10})
-    monkeypatch.setattr(callbacks, "POLL_SECONDS", 1e-5)
+    monkeypatch.setattr(callbacks, "POLL_NANOSECONDS", 10_000)
 
     class Impatient(RecordingHost):
         def poll(self) -> None:

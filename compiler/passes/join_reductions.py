@@ -1,0 +1,72 @@
+"""A contraction joined with the reductions along its rows (ops/reduced_contraction.py), as in attention: softmax behind the scores, and its
+gradient behind that of the shares.
+
+Such a product is long where sequences are, and its elements cost little, so it is memory that its time goes to: joined, a block of rows is
+reduced while it is in cache.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
+from shapescript.compiler.ir.types import TensorType
+from shapescript.compiler.ops.build import rebuilt, result_type
+from shapescript.compiler.ops.reduced_contraction import LETTERS
+from shapescript.compiler.passes.reduction_walks import overwritable_operands
+
+SHORTEST_ROW = 64  # elements: shorter rows are near anyway
+
+
+def join_reductions(function: Function) -> Function:
+    uses = Counter(value for op in walk(function.body) for value in op.operands)
+    uses.update(value for op in walk(function.body) for region in op.regions for value in region.yields)
+    uses.update(function.body.yields)
+    body = _block(function.body, uses)
+    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+
+
+def _block(block: Block, uses: Mapping[Value, int]) -> Block:
+    products: dict[Value, Op] = {}
+    ops: list[Op] = []
+    for op in block.ops:
+        if op.name == "fused_reduction":
+            place = next((place for place, value in enumerate(op.operands) if value in products and _is_along_rows(op, place)), None)
+            if place is not None:
+                product = products[op.operands[place]]
+                ops.remove(product)
+                ops.append(_joined(product, op, place))
+                continue
+        done = rebuilt(op, op.operands, [_block(region, uses) for region in op.regions], op.results)
+        ops.append(done)
+        if op.name in ("contraction", "fused_contraction") and len(op.results) == 1 and uses[op.result] == 1 and _makes_rows(op):
+            products[op.result] = done
+    return Block(block.parameters, tuple(ops), block.yields, block.symbols)
+
+
+def _makes_rows(op: Op) -> bool:
+    """Whether the last axis, and it alone, is of one operand only, so that the kernel's rows are the result's."""
+    left, right, out = (op.attributes[name] for name in LETTERS)
+    kind = result_type(op.result)
+    if len(out) < 2 or kind.element is not result_type(op.operands[0]).element:
+        return False
+    length, own = kind.axes[-1].constant(), left if out[-1] in left else right
+    other = right if own is left else left
+    return (length is None or length >= SHORTEST_ROW) and [letter for letter in out if letter in own and letter not in other] == [out[-1]]
+
+
+def _is_along_rows(op: Op, place: int) -> bool:
+    """Whether rows of this operand are reduced, and a result takes its place."""
+    kind, rank = op.operands[place].type, len(op.attributes["space"])
+    is_last = tuple(op.attributes["positions"]) == (rank - 1,)
+    return is_last and place in overwritable_operands(op) and any(result.type == kind for result in op.results)
+
+
+def _joined(product: Op, reduction: Op, place: int) -> Op:
+    element = Value(TensorType(result_type(product.result).element))
+    region = product.regions[0] if product.regions else Block((element,), (), (element,))
+    attributes = {name: product.attributes[name] for name in LETTERS} | {"maps": product.attributes.get("maps", ())}
+    attributes |= {"place": place, "reduced_maps": reduction.attributes["maps"]}
+    operands = (*product.operands, *reduction.operands[:place], *reduction.operands[place + 1 :])
+    return Op("reduced_contraction", operands, attributes, reduction.results, (region, *reduction.regions), reduction.span)
