@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 
 from llvmlite import ir
 
@@ -28,8 +29,9 @@ class Latency:
     asleep: float
 
 
+@cache
 def measure(threads: int = 2) -> Latency:
-    """Of a pool of so many threads, which is made for it."""
+    """Of a pool of so many threads, which is made for it; measured once."""
     pool = Pool(host())
     pool.ensure(threads)
     code = jit.compile_module(str(_module(threads)), host())

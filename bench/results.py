@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .fork_join import measure as measure_latency
 from .runner import Figure, LeftOut
 from .start_up import StartUps
 from .table import Table, as_markdown, as_text, memory_tables, ratios, slower_tables, start_up_tables, time_tables, title_of
@@ -76,11 +77,13 @@ def write(results: Results, out: Path, page: Path | None) -> None:
 
 def facts_of_run() -> dict[str, str]:
     """The machine, the versions, when, and of which commit."""
+    latency = measure_latency()
     versions = [f"{name} {found}" for name in PACKAGES if (found := _version(name))]
     return {
         "processor": f"{_processor()}, {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores",
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "packages": ", ".join(versions),
+        "fork and join of two threads": f"{latency.awake:.2f} µs; from sleep {latency.asleep:.0f} µs",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),
     }

@@ -88,7 +88,7 @@ def test_json_holds_every_figure(tmp_path: Path) -> None:
     write(results(), out, None)
     found = json.loads(out.read_text())
     assert list(found) == ["facts", "rounds", "figures", "ratios", "start_up", "left_out"]
-    assert set(found["facts"]) == {"processor", "system", "packages", "date", "commit"}
+    assert set(found["facts"]) == {"processor", "system", "packages", "fork and join of two threads", "date", "commit"}
     expected = {"row": "64-128-10", "peer": "NumPy", "threads": 1, "rounds": [100.0, 120.0, 150.0], "median": 120.0, "least": 100.0}
     assert found["figures"][1] == {**expected, "cores": 1.0, "idle": 20 * MIB, "peak": 28 * MIB}
     assert found["ratios"][0] == {"row": "64-128-10", "peer": "NumPy", "threads": 1, "median": 5.0, "least": 5.0}
@@ -103,10 +103,11 @@ def test_page_has_the_facts_and_tables_in_markdown(tmp_path: Path) -> None:
     write(results(), tmp_path / "bench.json", page)
     lines = page.read_text().splitlines()
     assert lines[0] == "# Results" and "3 rounds" in lines[2]
-    assert [line.split(":")[0] for line in lines if line.startswith("- ")][:5] == [
+    assert [line.split(":")[0] for line in lines if line.startswith("- ")][:6] == [
         "- processor",
         "- system",
         "- packages",
+        "- fork and join of two threads",
         "- date",
         "- commit",
     ]

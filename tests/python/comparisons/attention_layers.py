@@ -136,7 +136,7 @@ ENTRIES = (
     ),
     Comparison(
         "attention of heads",
-        ("softmax", "contraction"),
+        ("softmax", "contraction", "reduced_contraction"),
         "import shapescript.std.attention as attention\n\n"
         "fn f(query: T[b h n 5], key: T[b h k 5], value: T[b h k 5]) -> T[b h n 5]:\n"
         "    return attention.shares(query, key) |> attention.mixed(value)\n",
