@@ -44,7 +44,7 @@ def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def power_of_two(exponent: Expr) -> Expr:
-    """2 ** exponent for an integral float in the range of normal numbers' exponents, exactly."""
+    """2 ** exponent for an integral float in the range of normal numbers' exponents, exactly; +0 for the one below them."""
     form = FORMATS[exponent.kind]
     return bitcast(bitcast(exponent + (form.magic + form.bias), form.word) << form.fraction_bits, form.kind)
 

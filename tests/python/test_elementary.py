@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from shapescript.compiler.numerics import elementary
 from shapescript.compiler.numerics.evaluation import evaluate
-from shapescript.compiler.numerics.scalar import F32, F64, I32, I64, U32, Argument, Expr, Kind, KindError
+from shapescript.compiler.numerics.exponentials import EXP_RANGE, reduced
+from shapescript.compiler.numerics.formats import power_of_two
+from shapescript.compiler.numerics.scalar import F32, F64, I32, I64, U32, Argument, Expr, Kind, KindError, floor
 
 Array = NDArray[Any]
 NAN, INF = math.nan, math.inf
@@ -135,6 +137,15 @@ SPECIAL = {
 def test_special_cases(name: str, kind: Kind) -> None:
     for x, expected in SPECIAL[name]:
         assert same(single(name, kind, x), expected), x
+
+
+@pytest.mark.parametrize("kind", [F32, F64])
+def test_nothing_underflows_where_a_mask_takes_a_number_out_of_softmax(kind: Kind) -> None:
+    """Many CPUs take a hundred times as long where something does: there, both factors that scale the result are 0."""
+    n = reduced(Argument(0, kind)).n
+    half = floor(n * 0.5)
+    lowest = np.array([EXP_RANGE[kind][0]], DTYPES[kind])
+    assert [evaluate(power_of_two(part), [lowest]).tolist() for part in (half, n - half)] == [[0.0], [0.0]]
 
 
 @pytest.mark.parametrize(("kind", "tiny"), [(F32, 2.0**-149), (F64, 2.0**-1074)])
