@@ -37,7 +37,8 @@ LINE = 8  # words of a cache line
 WORKER_LINES = 2
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone: with FUTEX_PRIVATE_FLAG
 DRAINED = 4096  # bytes that a worker takes from its pipe at once: more than one may have called it
-WORKER, FORK, CLOCK, NOTHING = "shapescript_worker", "shapescript_fork", "shapescript_clock", "shapescript_nothing"
+WORKER, FORK, TAKE = "shapescript_worker", "shapescript_fork", "shapescript_take"
+CLOCK, NOTHING = "shapescript_clock", "shapescript_nothing"
 
 
 class Place(IntEnum):
@@ -76,16 +77,27 @@ def block_words(workers: int) -> int:
 
 
 def pool_module(target: Target) -> ir.Module:
-    """The module of WORKER(block, number), which returns when STOP is set; FORK(block, function, context, shares); CLOCK(), the clock that
-    workers read; and NOTHING(context, share), a job."""
+    """The module of WORKER(block, number), which returns when STOP is set; FORK(block, function, context, shares); TAKE(block), which gives
+    1 where the caller has the pool now; CLOCK(), the clock that workers read; and NOTHING(context, share), a job."""
     module = ir.Module("pool")
     code = _Pool(module, target)
     code.emit_worker()
     code.emit_fork()
+    b = ir.IRBuilder(ir.Function(module, ir.FunctionType(I64, [PTR]), TAKE).append_basic_block("entry"))
+    b.ret(b.zext(take(b, b.function.args[0]), I64))
     b = ir.IRBuilder(ir.Function(module, ir.FunctionType(I64, []), CLOCK).append_basic_block("entry"))
     b.ret(clock(b, target))
     ir.IRBuilder(ir.Function(module, ir.FunctionType(*SHARE), NOTHING).append_basic_block("entry")).ret_void()
     return module
+
+
+def take(b: Builder, block: Value) -> Value:
+    """Whether the pool was free and is the caller's now (I1)."""
+    return b.extract_value(b.cmpxchg(at(b, block, int(Place.TAKEN), I64), I64(0), I64(1), "acquire", "monotonic"), 1)
+
+
+def give_back(b: Builder, block: Value) -> None:
+    b.atomic_rmw("xchg", at(b, block, int(Place.TAKEN), I64), I64(0), "seq_cst")
 
 
 SHARE = (VOID, (PTR, I64))  # the type of a job's function: its context and a share's number

@@ -19,7 +19,7 @@ from shapescript.compiler.codegen.context import Word, load_address, load_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at
 from shapescript.compiler.codegen.lowering import HOST_FAILED, START_WORKERS, Lowering, ask
 from shapescript.compiler.codegen.machine import FunctionAt
-from shapescript.compiler.codegen.pool import SHARE, Place
+from shapescript.compiler.codegen.pool import SHARE, Place, give_back, take
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.thread_count import GRAIN
 from shapescript.compiler.records.dataclass import dataclass
@@ -132,8 +132,7 @@ def _fork_or_call(b: Builder, context: Value, shares: Value, units: Value, argum
     b.cbranch(b.icmp_signed(">", shares, I64(1)), several, alone)
     b.position_at_end(several)
     pool = load_address(b, context, Word.POOL)
-    cell = at(b, pool, int(Place.TAKEN), I64)
-    b.cbranch(b.extract_value(b.cmpxchg(cell, I64(0), I64(1), "acquire", "monotonic"), 1), taken, alone)
+    b.cbranch(take(b, pool), taken, alone)
 
     b.position_at_end(taken)
     job = emit.stack(b, I64, 2 + len(arguments))
@@ -141,7 +140,7 @@ def _fork_or_call(b: Builder, context: Value, shares: Value, units: Value, argum
         b.store(value, at(b, job, place, I64), align=8)
     fork = FunctionAt(b.load(at(b, pool, int(Place.FORK), I64), align=8, typ=PTR), ir.VoidType(), [PTR, PTR, PTR, I64])
     b.call(fork, [pool, _address_of(b, part), job, shares])
-    b.atomic_rmw("xchg", cell, I64(0), "seq_cst")
+    give_back(b, pool)
     b.ret_void()
 
     b.position_at_end(alone)

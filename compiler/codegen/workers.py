@@ -19,7 +19,19 @@ import numpy as np
 
 from shapescript.compiler.codegen import jit
 from shapescript.compiler.codegen.memory import aligned
-from shapescript.compiler.codegen.pool import CLOCK, FORK, LINE, NOTHING, WORKER, WORKER_LINES, Place, Worker, block_words, pool_module
+from shapescript.compiler.codegen.pool import (
+    CLOCK,
+    FORK,
+    LINE,
+    NOTHING,
+    TAKE,
+    WORKER,
+    WORKER_LINES,
+    Place,
+    Worker,
+    block_words,
+    pool_module,
+)
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.thread_count import MOST_THREADS
 
@@ -38,6 +50,7 @@ class Pool:
         self._code = jit.compile_module(str(pool_module(target)), target)
         self._work = self._code.function(WORKER, [ctypes.c_void_p, ctypes.c_int64])
         self._fork = self._code.function(FORK, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64])
+        self._take = self._code.function(TAKE, [ctypes.c_void_p], ctypes.c_int64)
         self._pipes: list[int] = []
         self._starting = threading.Lock()
         self._fill(target, uses_futex)
@@ -91,8 +104,14 @@ class Pool:
         """Do all shares of a job, a function at this address; its caller must have the pool to itself."""
         self._fork(self.address, job, context, shares)
 
+    def take(self) -> bool:
+        """Whether no call had the pool; then nobody else gets it any more."""
+        return bool(self._take(self.address))
+
     def stop(self) -> None:
-        """Ends the workers, which must have no job."""
+        """Ends the workers. Where a call still has the pool, in a thread that nobody waits for, they are left to the end of the process."""
+        if not self.take():
+            return
         self.block[Place.STOP] = 1
         self.fork(self._code.address(NOTHING), 0, len(self.threads) + 1)  # a job wakes them
         for thread in self.threads:

@@ -303,3 +303,35 @@ with shapescript.threads(4):
 def test_the_pool_of_a_process_is_one() -> None:
     assert workers.PROCESS.started(host(), 2) is workers.PROCESS.started(host(), 3)
     assert workers.PROCESS.ready(3) and not workers.PROCESS.ready(256)
+
+
+def test_a_pool_that_a_call_has_is_not_stopped(counting: Any) -> None:
+    pool = Pool(host())
+    pool.ensure(2)
+    assert pool.take() and not pool.take()
+    pool.stop()
+    assert pool.threads[0].is_alive()
+    pool.block[Place.TAKEN] = 0
+    pool.stop()
+    assert not pool.threads
+
+
+def test_a_process_ends_while_another_thread_of_its_runs_a_call() -> None:
+    code = """
+import sys, threading, numpy as np, shapescript
+from shapescript.compiler.codegen.thread_count import asked_for
+f = shapescript.load(sys.argv[1]).wide
+x = np.ones((300, 300), np.float32)
+begun = threading.Event()
+
+def work():
+    with asked_for(3, grain=1):
+        while True:
+            f(x, x)
+            begun.set()
+
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+"""
+    for _ in range(3):
+        run_alone(code)
