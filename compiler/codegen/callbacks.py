@@ -132,8 +132,8 @@ class Frame:
 
     def _start_workers(self) -> None:
         pool = PROCESS.started(this_machine(), self.words[Word.THREADS])
-        self.words[Word.THREADS] = min(self.words[Word.THREADS], len(pool.threads) + 1)
-        self.words[Word.POOL] = pool.address
+        self.words[Word.THREADS] = 1 if pool is None else min(self.words[Word.THREADS], len(pool.threads) + 1)
+        self.words[Word.POOL] = 0 if pool is None else pool.address
 
     def _make_result(self, place: int, element: str, rank: int) -> None:
         first = self.layout.first_exchange

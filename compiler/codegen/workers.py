@@ -128,8 +128,10 @@ class _Process:
         self.making = threading.Lock()
         self.pool: Pool | None = None
 
-    def started(self, target: Target, count: int) -> Pool:
-        """With threads for `count`, or as many as the system gives."""
+    def started(self, target: Target, count: int) -> Pool | None:
+        """With threads for `count`, or as many as the system gives; None where it isn't POSIX: calls stay on one thread there."""
+        if os.name != "posix":
+            return None
         with self.making:
             if self.pool is None:
                 self.pool = Pool(target)

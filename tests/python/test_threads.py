@@ -300,6 +300,16 @@ with shapescript.threads(4):
     run_alone(code + "import time; time.sleep(0.05)\n")
 
 
+def test_a_system_that_is_not_posix_has_calls_on_one_thread(wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = numbers(65, 40), numbers(40, 33)
+    with asked_for(1):
+        wanted = wide(x, y).tobytes()
+    monkeypatch.setattr(workers.PROCESS, "ready", lambda count: 0)
+    monkeypatch.setattr(workers.os, "name", "nt")
+    with asked_for(3, grain=1):
+        assert wide(x, y).tobytes() == wanted
+
+
 def test_the_pool_of_a_process_is_one() -> None:
     assert workers.PROCESS.started(host(), 2) is workers.PROCESS.started(host(), 3)
     assert workers.PROCESS.ready(3) and not workers.PROCESS.ready(256)
