@@ -17,6 +17,7 @@ from shapescript.runtime.notices import tell
 from shapescript.runtime.sinks import LogSink
 from shapescript.runtime.steps import Rotation, placed, step_of
 
+LOOK_SECONDS = 0.1  # between two looks for a signal that came just before a wait began, which Python would see only at its end
 OPTIONS = ("rename", "partial", "force", "keep")  # what a load or a save takes beside names
 
 
@@ -105,7 +106,8 @@ class Saves(threading.local):
         writing = self._writing
         if writing is None:
             return
-        writing.done.wait()  # where a Ctrl-C ends this, the next wait goes on
+        while not writing.done.wait(LOOK_SECONDS):  # where a Ctrl-C ends this, the next wait goes on
+            pass
         self._writing = None
         for notice in writing.notices:
             tell(notice)
