@@ -9,12 +9,16 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
+
+PATIENCE = 300.0  # seconds until a process is taken to hang
 
 
 class Forks:
@@ -54,11 +58,17 @@ class Child:
         os.kill(self.number, number)
 
     def end(self) -> tuple[int, str]:
-        """Waits for the end; gives the exit status, that of a signal below 0, and what it wrote to its error stream."""
-        with self.stdout as stream:
-            stream.read()
-        self._out.unlink()
-        return self._forks.answer(), self._err.read_text()
+        """Waits for the end; gives the exit status, that of a signal below 0, and what it wrote to its error stream. A process that hangs
+        is ended by SIGKILL."""
+        overdue = threading.Timer(PATIENCE, self.send_signal, [signal.SIGKILL])
+        overdue.start()
+        try:
+            with self.stdout as stream:
+                stream.read()
+            self._out.unlink()
+            return self._forks.answer(), self._err.read_text()
+        finally:
+            overdue.cancel()
 
 
 def _serve() -> None:
