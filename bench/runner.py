@@ -18,7 +18,7 @@ from .rows import Row
 from .task import ROOT
 
 CHECKED_NUMBERS = 20  # of the first round; later losses are further apart by what each step adds
-SILENCE = 0.02  # seconds before each round, in which the threads of the peer before fall asleep
+SILENCE = 0.15  # seconds before each round, in which the threads of the peer before fall asleep: some look for work for 0.1 s
 
 
 class DifferentNumbers(Exception):
