@@ -19,7 +19,7 @@ from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, den
 from shapescript.compiler.codegen.reductions_blocks import block_count
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
-from shapescript.compiler.codegen.split_reductions import split_blocks
+from shapescript.compiler.codegen.split_reductions import STRETCH, shared_units, split_blocks
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op, free_values
@@ -30,7 +30,6 @@ from shapescript.compiler.passes.reduction_walks import Walks, walks_of
 from shapescript.compiler.records.dataclass import dataclass
 
 NUMBER_BYTES = 64  # of scratch, for a result without axes
-STRETCH = 64  # columns of a unit that threads share out: a multiple of every vector
 
 
 @lowers("fused_reduction")
@@ -163,11 +162,8 @@ class ReductionShape:
         return kept, summed, columns
 
     def units(self, b: Builder, size: Callable[[Size], emit.Size]) -> emit.Size:
-        """What threads share out: places along the outermost kept axis, else stretches of columns. A reduction to one number is one."""
         kept, _, columns = self.sorts
-        if kept:
-            return size(kept[0].size)
-        return 1 if columns is None else emit.ceil_quotient(b, size(columns.size), STRETCH)
+        return shared_units(b, kept, columns, size)
 
     @property
     def work(self) -> int:

@@ -16,7 +16,7 @@ from shapescript.compiler.codegen.reductions_columns import column_lanes, reduce
 from shapescript.compiler.codegen.reductions_runs import reduce_runs
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
-from shapescript.compiler.codegen.split_reductions import emit_blocks, join_blocks, split_blocks
+from shapescript.compiler.codegen.split_reductions import STRETCH, emit_blocks, join_blocks, shared_units, split_blocks
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, product
@@ -25,7 +25,6 @@ from shapescript.compiler.ops.locations import has_storage
 from shapescript.compiler.records.dataclass import dataclass
 
 NUMBER_BYTES = 64
-STRETCH = 64  # columns of a unit that threads share out: a multiple of every vector
 
 
 @lowers("sum", "mean", "max", "min", "argmax", "argmin")
@@ -113,11 +112,8 @@ class _ReductionNest:
         return kept, summed, columns
 
     def units(self, b: Builder, size: Callable[[Size], emit.Size]) -> emit.Size:
-        """What threads share out: places along the outermost kept axis, else stretches of columns. A reduction to one number is one."""
         kept, _, columns = self._sorts
-        if kept:
-            return size(kept[0].size)
-        return 1 if columns is None else emit.ceil_quotient(b, size(columns.size), STRETCH)
+        return shared_units(b, kept, columns, size)
 
     @property
     def is_one_run(self) -> bool:

@@ -1,5 +1,8 @@
-"""A reduction to one number by several threads: blocks of 4096 elements are the units. Each one's values go to scratch, and from there
-through the block tree in their order, so the bits are those of one thread."""
+"""Reductions by several threads: the units are places of a kept axis or stretches of columns.
+
+Of a reduction to one number they are blocks of 4096 elements. Each one's values go to scratch, and from there through the block tree in
+their order, so the bits are those of one thread.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,24 @@ from collections.abc import Callable, Hashable, Sequence
 from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at, load, loop, store
 from shapescript.compiler.codegen.lowering import Lowering
+from shapescript.compiler.codegen.nests import Axis
 from shapescript.compiler.codegen.reductions import ProduceRun, block_values
 from shapescript.compiler.codegen.reductions_blocks import BlockTree, Reduction, block_count, of_nothing
 from shapescript.compiler.codegen.split import Part, split
+from shapescript.compiler.ir import sizes
 
 WORD = 8  # bytes of a value in scratch
+STRETCH = 64  # columns of a unit: a multiple of every vector
 
 Blocks = Callable[[Builder, Sequence[Value], Value, Part], None]
 Join = Callable[[Builder, Sequence[Value], Value], None]
+
+
+def shared_units(b: Builder, kept: Sequence[Axis], columns: Axis | None, size: Callable[[sizes.Size], Size]) -> Size:
+    """What threads share out: places along the outermost kept axis, else stretches of columns. A reduction to one number is one."""
+    if kept:
+        return size(kept[0].size)
+    return 1 if columns is None else emit.ceil_quotient(b, size(columns.size), STRETCH)
 
 
 def split_blocks(
