@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, Value, at, load, store
 from shapescript.compiler.codegen.indexing import fail_if_outside, load_inside
@@ -39,14 +39,14 @@ def three_axes(kind: TensorType, position: int) -> tuple[Size, Size, Size]:
 def units_of(low: Lowering, axes: Sequence[Size]) -> emit.Size:
     """What threads share out of a tensor with these three axes."""
     before, _, behind = axes
-    return emit.ceil_quotient(low.b, low.size(behind), COLUMNS) if before == ONE else low.size(before)
+    return extents.ceil_quotient(low.b, low.size(behind), COLUMNS) if before == ONE else low.size(before)
 
 
 def ranges_of(b: Builder, before: emit.Size, behind: emit.Size, part: Part) -> tuple[Range, Range]:
     """A share's places before the axis and behind it."""
     if isinstance(before, int) and before == 1:
-        start, end = (emit.times(b, unit, COLUMNS) for unit in (part.low, part.high))
-        return (0, 1), (start, emit.least(b, end, behind))
+        start, end = (extents.times(b, unit, COLUMNS) for unit in (part.low, part.high))
+        return (0, 1), (start, extents.least(b, end, behind))
     return (part.low, part.high), (0, behind)
 
 
@@ -65,7 +65,7 @@ def _cumsum(low: Lowering, op: Op) -> None:
         _emit_cumsum(b, kind.element, reverse, given[0], given[1], (before, count, behind), part)
 
     arguments = [low.pointer(op.operands[0]), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
-    units, work = units_of(low, axes), emit.times(low.b, low.size(product(kind.axes)), PICOSECONDS_A_SUM)
+    units, work = units_of(low, axes), extents.times(low.b, low.size(product(kind.axes)), PICOSECONDS_A_SUM)
     split(low, "cumsum", (kind.element, reverse, sizes), arguments, units, shares_of(low, units, work), body)
 
 
@@ -73,11 +73,11 @@ def _emit_cumsum(b: Builder, kind: Element, reverse: bool, source: Value, result
     """The source and the result may be one tensor."""
     element, total, (before, count, behind) = MEMORY_TYPES[kind], expression("add", (kind, kind)), sizes
     own_before, (low, high) = ranges_of(b, before, behind, part)
-    block = emit.times(b, count, behind)
+    block = extents.times(b, count, behind)
 
     def row(place: Value) -> Value:
         """The number of the place that comes at a turn, as an offset in elements."""
-        return emit.size(emit.times(b, b.sub(b.sub(emit.size(count), I64(1)), place) if reverse else place, behind))
+        return emit.size(extents.times(b, b.sub(b.sub(emit.size(count), I64(1)), place) if reverse else place, behind))
 
     def column(start: Value, j: Value, lanes: int | None, mask: Value | None) -> None:
         """From the first row to the last: of one column, or of as many as a vector has."""
@@ -98,7 +98,7 @@ def _emit_cumsum(b: Builder, kind: Element, reverse: bool, source: Value, result
         if behind == 1:
             column(start, I64(0), None, None)
         else:
-            width, first = emit.minus(b, high, low), b.add(start, emit.size(low))
+            width, first = extents.minus(b, high, low), b.add(start, emit.size(low))
             each_vector(b, width, lambda j, mask: column(first, j, LANES, mask))
 
     where_any(b, sizes, lambda: emit.loop(b, *own_before, 1, rows))
@@ -108,7 +108,7 @@ def where_any(b: Builder, sizes: Sequence[emit.Size], emit_body: Callable[[], ob
     """Emit what walks through these axes; nothing runs where there are no elements: one of them may be large beside one of 0."""
     total: emit.Size = 1
     for size in sizes:
-        total = emit.times(b, total, size)
+        total = extents.times(b, total, size)
     if isinstance(total, int):
         if total:
             emit_body()
@@ -149,7 +149,7 @@ def _call(low: Lowering, op: Op, whole: TensorType, tensors: Sequence[Value], ke
         kernel(b, element, given[: len(tensors)], (before, count, behind), values.of(b, places), part)
 
     arguments = [*tensors, *(emit.size(low.size(size)) for size in names.run_time)]
-    units, work = units_of(low, axes), emit.times(low.b, low.size(product(axes)), PICOSECONDS_A_PLACE)
+    units, work = units_of(low, axes), extents.times(low.b, low.size(product(axes)), PICOSECONDS_A_PLACE)
     split(low, op.name, (element, sizes, places), arguments, units, shares_of(low, units, work), body)
 
 
@@ -162,7 +162,7 @@ def _each_place(b: Builder, sizes: Sizes, size: emit.Size, part: Part, body: Pla
     own_before, own_behind = ranges_of(b, before, behind, part)
 
     def block(i: Value, _: Sequence[Value]) -> None:
-        start = b.mul(i, emit.size(emit.times(b, size, behind)))
+        start = b.mul(i, emit.size(extents.times(b, size, behind)))
 
         def row(j: Value, _: Sequence[Value]) -> None:
             first = b.mul(b.add(b.mul(i, emit.size(count)), j), emit.size(behind))

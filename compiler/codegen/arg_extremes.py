@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, Value, at, is_float, lane_mask, load, shuffle, splat, store
 from shapescript.compiler.codegen.leaf_updates import each_vector
 
@@ -45,7 +45,7 @@ def emit_arg_extreme_columns(
         _, index = emit.loop(b, 1, rows, 1, row, [first, splat(b, I64(0), LANES)])
         store(b, index, at(b, result, j, I64), mask)
 
-    each_vector(b, emit.minus(b, high, low), lambda i, mask: vector(emit.size(emit.plus(b, low, i)), mask))
+    each_vector(b, extents.minus(b, high, low), lambda i, mask: vector(emit.size(extents.plus(b, low, i)), mask))
 
 
 def emit_arg_extreme_run(b: Builder, kind: str, element: ElementType, source: Value, count: emit.Size) -> Value:
@@ -58,9 +58,9 @@ def emit_arg_extreme_run(b: Builder, kind: str, element: ElementType, source: Va
         return [b.select(better, value, best[0]), b.select(better, b.add(splat(b, i, LANES), emit.iota(LANES)), best[1])]
 
     first = splat(b, load(b, source, element), LANES)
-    whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
+    whole = extents.times(b, extents.quotient(b, count, LANES), LANES)
     best = emit.loop(b, 0, whole, LANES, lambda i, best: take(i, best, None), [first, splat(b, I64(0), LANES)])
-    rest = emit.minus(b, count, whole)
+    rest = extents.minus(b, count, whole)
     if rest != 0:
         best = take(emit.size(whole), best, lane_mask(b, rest, LANES))
     values, indices = best

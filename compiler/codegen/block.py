@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
-from shapescript.compiler.codegen import emit, memory
+from shapescript.compiler.codegen import emit, extents, memory
 from shapescript.compiler.codegen.emit import F64, I64
 from shapescript.compiler.codegen.lowering import RULES, Lowering, Site
 from shapescript.compiler.codegen.sizes import doubtful_sizes
@@ -69,9 +69,9 @@ def _reserve(low: Lowering, slots: Sequence[Slot]) -> list[Slot]:
     ends: dict[int, emit.Size] = {}
     covered = {number for slot in ready for number in slot.above}
     for slot in ready:
-        size = emit.round_up(b, _not_below_nothing(low, slot.size), memory.ALIGNMENT)
+        size = extents.round_up(b, _not_below_nothing(low, slot.size), memory.ALIGNMENT)
         starts[slot.number] = _last(b, [ends[number] for number in slot.above if number in ends])
-        ends[slot.number] = emit.plus(b, starts[slot.number], size)
+        ends[slot.number] = extents.plus(b, starts[slot.number], size)
     total = _last(b, [ends[slot.number] for slot in ready if slot.number not in covered])
     if ready:
         start = low.take(_no_more_than_exists(low, [slot.size for slot in ready], total))
@@ -83,14 +83,14 @@ def _reserve(low: Lowering, slots: Sequence[Slot]) -> list[Slot]:
 def _last(b: emit.Builder, ends: Sequence[emit.Size]) -> emit.Size:
     found: emit.Size = 0
     for end in ends:
-        found = end if isinstance(found, int) and found == 0 else emit.most(b, found, end)
+        found = end if isinstance(found, int) and found == 0 else extents.most(b, found, end)
     return found
 
 
 def _not_below_nothing(low: Lowering, size: Size) -> emit.Size:
     """0 for a size that is found to be below 0 only later."""
     value = low.size(size)
-    return emit.most(low.b, value, 0) if _is_difference(size) else value
+    return extents.most(low.b, value, 0) if _is_difference(size) else value
 
 
 def _is_difference(size: Size) -> bool:

@@ -29,7 +29,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_nest import emit_product, for_each_panel, packed_start, scratch_layout
 from shapescript.compiler.codegen.contraction_pack import pack_right_panel
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout, plan_contraction
@@ -137,20 +137,20 @@ def cut_units(b: Builder, plan: Plan, contraction: Contraction, batch: Sequence[
     """How many units there are."""
     if cut is Cut.BATCH:
         return batch[0].size
-    return emit.ceil_quotient(b, contraction.m, plan.rows) if cut is Cut.ROWS else panel_count(plan, contraction.n, b)
+    return extents.ceil_quotient(b, contraction.m, plan.rows) if cut is Cut.ROWS else panel_count(plan, contraction.n, b)
 
 
 def share_of(b: Builder, plan: Plan, contraction: Contraction, cut: Cut, low: Size, high: Size) -> Share:
     """Units low to high of rows or panels."""
     if cut is Cut.PANELS:
         return Share(0, contraction.m, low, high)
-    row_high = emit.least(b, emit.times(b, high, plan.rows), contraction.m)
-    return Share(emit.times(b, low, plan.rows), row_high, 0, panel_count(plan, contraction.n, b))
+    row_high = extents.least(b, extents.times(b, high, plan.rows), contraction.m)
+    return Share(extents.times(b, low, plan.rows), row_high, 0, panel_count(plan, contraction.n, b))
 
 
 def panel_count(plan: Plan, n: Size, b: Builder | None = None) -> Size:
     """Panels of columns that C is shared out in."""
-    return emit.ceil_quotient(b, n, plan.columns)
+    return extents.ceil_quotient(b, n, plan.columns)
 
 
 # ---- scratch
@@ -168,7 +168,7 @@ def scratch_bytes(
     """
     plan = plan or plan_contraction(target, contraction)
     layout = scratch_layout(b, plan, contraction, contraction.m, contraction.n, _passes(contraction, epilogue))
-    return emit.times(b, layout.end, element_bytes(contraction.element))
+    return extents.times(b, layout.end, element_bytes(contraction.element))
 
 
 def _passes(contraction: Contraction, epilogue: Epilogue | None) -> bool:
@@ -182,8 +182,8 @@ def _passes(contraction: Contraction, epilogue: Epilogue | None) -> bool:
 def packed_bytes(target: Target, contraction: Contraction, b: Builder | None = None) -> Size:
     """Bytes that `emit_pack_right` writes: whole panels, k rounded up to lanes."""
     plan = plan_contraction(target, contraction)
-    panels = emit.times(b, panel_count(plan, contraction.n, b), plan.columns * element_bytes(contraction.element))
-    return emit.times(b, panels, emit.round_up(b, contraction.k, plan.lanes))
+    panels = extents.times(b, panel_count(plan, contraction.n, b), plan.columns * element_bytes(contraction.element))
+    return extents.times(b, panels, extents.round_up(b, contraction.k, plan.lanes))
 
 
 def emit_pack_right(b: Builder, target: Target, contraction: Contraction, right: Value, packed: Value) -> None:
@@ -244,7 +244,7 @@ def emit_contraction(
 
         def turn(i: Value, _: Sequence[Value]) -> None:
             steps = zip(pointers, (axis.a_stride, axis.b_stride, axis.c_stride), strict=True)
-            moved = [at(b, pointer, emit.times(b, i, stride), element) for pointer, stride in steps]
+            moved = [at(b, pointer, extents.times(b, i, stride), element) for pointer, stride in steps]
             if axis.around:
                 axis.around(b, i, lambda: nest(axes[1:], moved, (*indices, i)))
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_tile import Kernel, Panel, Sums, finish_vector
 from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at, is_float, load, loop, store
 
@@ -44,7 +44,7 @@ def finish_panel(b: Builder, kernel: Kernel, panel: Panel, sums: Sums, blocks: S
     """Add the remaining sums to the last block's and finish every vector of the panel."""
     element, lanes = kernel.contraction.element, kernel.plan.lanes
     masks = panel.masks(b, lanes)
-    levels = emit.bit_length(b, emit.minus(b, blocks, 1))
+    levels = extents.bit_length(b, extents.minus(b, blocks, 1))
 
     def row(i: Value, _: Sequence[Value]) -> None:
         start = sums.row(b, kernel, panel, i)
@@ -53,12 +53,12 @@ def finish_panel(b: Builder, kernel: Kernel, panel: Panel, sums: Sums, blocks: S
 
             def add_level(level: Value, total: Sequence[Value], cell: Value = cell) -> list[Value]:
                 kept = load(b, at(b, cell, b.mul(b.add(level, I64(1)), sums.elements), element), element, lanes)
-                there = b.trunc(b.lshr(emit.size(emit.minus(b, blocks, 1)), level), emit.I1)
+                there = b.trunc(b.lshr(emit.size(extents.minus(b, blocks, 1)), level), emit.I1)
                 return [b.select(there, add(b, kept, total[0]), total[0])]
 
             value = load(b, cell, element, lanes)
             if levels != 0:
                 (value,) = loop(b, 0, levels, 1, add_level, [value])
-            finish_vector(b, kernel, value, i, emit.size(emit.plus(b, panel.column, v * lanes)), masks[v])
+            finish_vector(b, kernel, value, i, emit.size(extents.plus(b, panel.column, v * lanes)), masks[v])
 
     loop(b, kernel.row_low, kernel.row_high, 1, row)

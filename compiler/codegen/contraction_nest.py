@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_blocks import finish_panel, merge_block
 from shapescript.compiler.codegen.contraction_pack import pack_left, pack_right_panel
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout
 from shapescript.compiler.codegen.contraction_tile import Kernel, PackedLeft, Panel, Stage, Sums, emit_row_tiles
-from shapescript.compiler.codegen.emit import BLOCK, I64, Builder, Size, Value, at, least, loop, most
+from shapescript.compiler.codegen.emit import BLOCK, I64, Builder, Size, Value, at, loop
+from shapescript.compiler.codegen.extents import least, most
 from shapescript.compiler.records.dataclass import dataclass
 
 
@@ -33,17 +34,17 @@ def scratch_layout(b: Builder | None, plan: Plan, contraction: Contraction, rows
     k, most_steps = contraction.k, _most_steps(b, plan, contraction)
     if plan.row_block:
         rows = least(b, rows, plan.row_block)
-    depth = emit.round_up(b, least(b, k, most_steps), plan.lanes)
-    left = emit.times(b, depth, plan.columns) if plan.packs_right else 0
+    depth = extents.round_up(b, least(b, k, most_steps), plan.lanes)
+    left = extents.times(b, depth, plan.columns) if plan.packs_right else 0
     sums = left
     if plan.pack_left:
         left_depth = least(b, k, most_steps) if plan.steps_first else k
-        sums = emit.plus(b, left, emit.round_up(b, emit.times(b, emit.round_up(b, rows, plan.rows), left_depth), plan.lanes))
-    buffers = emit.plus(b, 1, emit.bit_length(b, emit.minus(b, _blocks(b, k), 1)))
+        sums = extents.plus(b, left, extents.round_up(b, extents.times(b, extents.round_up(b, rows, plan.rows), left_depth), plan.lanes))
+    buffers = extents.plus(b, 1, extents.bit_length(b, extents.minus(b, _blocks(b, k), 1)))
     if not passes:
-        buffers = emit.where_greater(b, k, most_steps, buffers, 0)
-    width = emit.round_up(b, columns, plan.columns) if plan.steps_first else plan.columns
-    return ScratchLayout(left, sums, emit.plus(b, sums, emit.times(b, emit.times(b, buffers, rows), width)))
+        buffers = extents.where_greater(b, k, most_steps, buffers, 0)
+    width = extents.round_up(b, columns, plan.columns) if plan.steps_first else plan.columns
+    return ScratchLayout(left, sums, extents.plus(b, sums, extents.times(b, extents.times(b, buffers, rows), width)))
 
 
 def _most_steps(b: Builder | None, plan: Plan, contraction: Contraction) -> Size:
@@ -52,29 +53,29 @@ def _most_steps(b: Builder | None, plan: Plan, contraction: Contraction) -> Size
 
 
 def _blocks(b: Builder | None, k: Size) -> Size:
-    return emit.ceil_quotient(b, most(b, k, 1), BLOCK)
+    return extents.ceil_quotient(b, most(b, k, 1), BLOCK)
 
 
 def packed_start(b: Builder, kernel: Kernel, panel: Panel) -> Size:
     """Where a panel of B begins among panels packed before, in elements."""
-    return emit.times(b, panel.column, emit.round_up(b, kernel.contraction.k, kernel.plan.lanes))
+    return extents.times(b, panel.column, extents.round_up(b, kernel.contraction.k, kernel.plan.lanes))
 
 
 def for_each_panel(b: Builder, kernel: Kernel, low: Size, high: Size, body: Callable[[Builder, Panel], None]) -> None:
     """Full panels, then the columns that are left: one narrower panel where n is static, else one of a single vector at a time."""
     plan, n = kernel.plan, kernel.contraction.n
-    full = emit.quotient(b, n, plan.columns)
+    full = extents.quotient(b, n, plan.columns)
     if full != 0:
-        loop(b, low, least(b, high, full), 1, lambda p, _: body(b, Panel(emit.times(b, p, plan.columns), plan.vectors, None)))
-    start = emit.times(b, full, plan.columns)
-    rest = emit.minus(b, n, start)
+        loop(b, low, least(b, high, full), 1, lambda p, _: body(b, Panel(extents.times(b, p, plan.columns), plan.vectors, None)))
+    start = extents.times(b, full, plan.columns)
+    rest = extents.minus(b, n, start)
     if isinstance(rest, int) and rest == 0:
         return
     with b.if_then(b.icmp_signed(">", emit.size(high), emit.size(full))):
         if isinstance(rest, int):
             body(b, Panel(emit.size(start), -(-rest // plan.lanes), rest))
         else:
-            loop(b, start, n, plan.lanes, lambda j, _: body(b, Panel(j, 1, least(b, emit.minus(b, n, j), plan.lanes))))
+            loop(b, start, n, plan.lanes, lambda j, _: body(b, Panel(j, 1, least(b, extents.minus(b, n, j), plan.lanes))))
 
 
 def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool) -> None:
@@ -159,30 +160,30 @@ def _for_each_step(b: Builder, kernel: Kernel, sums: Sums, passes: bool, body: C
     blocks = _blocks(b, k)
 
     def block(t: Value, _: Sequence[Value]) -> None:
-        start = emit.times(b, t, BLOCK)
-        block_depth = least(b, emit.minus(b, k, start), BLOCK)
+        start = extents.times(b, t, BLOCK)
+        block_depth = least(b, extents.minus(b, k, start), BLOCK)
 
         def part(k_low: Value, _: Sequence[Value]) -> None:
-            stage(k_low, least(b, emit.minus(b, block_depth, k_low), k_block))
+            stage(k_low, least(b, extents.minus(b, block_depth, k_low), k_block))
 
         def part_of_run(state: Sequence[Value]) -> list[Value]:
             """As far as the run, the block and the stage go."""
             (k_low,) = state
             run = emit.size(most(b, kernel.contraction.run, 1))
-            place = b.urem(emit.size(emit.plus(b, start, k_low)), run)
-            depth = least(b, least(b, emit.minus(b, block_depth, k_low), k_block), b.sub(run, place))
+            place = b.urem(emit.size(extents.plus(b, start, k_low)), run)
+            depth = least(b, least(b, extents.minus(b, block_depth, k_low), k_block), b.sub(run, place))
             if kernel.before_run:
                 begins = b.and_(b.icmp_signed("==", place, I64(0)), b.icmp_signed(">", emit.size(depth), I64(0)))
                 with b.if_then(begins):
-                    kernel.before_run(b, b.udiv(emit.size(emit.plus(b, start, k_low)), run))
+                    kernel.before_run(b, b.udiv(emit.size(extents.plus(b, start, k_low)), run))
             stage(k_low, depth)
             return [b.add(k_low, emit.size(most(b, depth, 1)))]
 
         def stage(k_low: Value, depth: Size) -> None:
-            place = emit.plus(b, start, k_low)
+            place = extents.plus(b, start, k_low)
             last: Value | bool = False
             if not passes:
-                last = b.icmp_signed("==", emit.size(emit.plus(b, place, depth)), emit.size(k))
+                last = b.icmp_signed("==", emit.size(extents.plus(b, place, depth)), emit.size(k))
                 if not isinstance(blocks, int):
                     last = b.and_(last, b.icmp_signed("==", blocks, I64(1)))
             body(Step(place, depth, b.icmp_signed("==", k_low, I64(0)), last))
@@ -213,6 +214,6 @@ def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Siz
     """Where B(k_start, first column of the panel) lies, in elements from `right`."""
     contraction, plan = kernel.contraction, kernel.plan
     if plan.right is RightLayout.PREPACKED:
-        return emit.plus(b, packed_start(b, kernel, panel), emit.times(b, k_start, panel.vectors * plan.lanes))
+        return extents.plus(b, packed_start(b, kernel, panel), extents.times(b, k_start, panel.vectors * plan.lanes))
     start = kernel.along(b, k_start, contraction.b_k, contraction.b_run)
-    return emit.plus(b, start, emit.times(b, panel.column, contraction.b_column))
+    return extents.plus(b, start, extents.times(b, panel.column, contraction.b_column))

@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_plan import RightLayout
 from shapescript.compiler.codegen.contraction_tile import Kernel, Panel
 from shapescript.compiler.codegen.contraction_transpose import transposer
-from shapescript.compiler.codegen.emit import (
-    I64,
-    PTR,
-    Builder,
-    ElementType,
-    Size,
-    Value,
-    at,
-    least,
-    load,
-    load_strided,
-    loop,
-    store,
-)
+from shapescript.compiler.codegen.emit import I64, PTR, Builder, ElementType, Size, Value, at, load, load_strided, loop, store
+from shapescript.compiler.codegen.extents import least
 
 
 def pack_right_panel(b: Builder, kernel: Kernel, panel: Panel, packed: Value, k_start: Size, depth: Size) -> None:
@@ -32,7 +20,7 @@ def pack_right_panel(b: Builder, kernel: Kernel, panel: Panel, packed: Value, k_
     """
     contraction = kernel.contraction
     start = kernel.along(b, k_start, contraction.b_k, contraction.b_run)
-    place = emit.plus(b, start, emit.times(b, panel.column, contraction.b_column))
+    place = extents.plus(b, start, extents.times(b, panel.column, contraction.b_column))
     source = at(b, kernel.right, place, contraction.element)
     if kernel.plan.right is RightLayout.COPIED:
         _copy_panel(b, kernel, panel, source, packed, depth)
@@ -43,9 +31,9 @@ def pack_right_panel(b: Builder, kernel: Kernel, panel: Panel, packed: Value, k_
         strides.append(contraction.b_k)
     pack = make(b.module, contraction.element, lanes)
     for v in range(panel.vectors):
-        valid = lanes if panel.valid is None else least(b, emit.minus(b, panel.valid, v * lanes), lanes)
-        columns = at(b, source, emit.times(b, v * lanes, contraction.b_column), contraction.element)
-        numbers = [*strides, depth, panel.vectors * lanes, emit.minus(b, valid, 1)]
+        valid = lanes if panel.valid is None else least(b, extents.minus(b, panel.valid, v * lanes), lanes)
+        columns = at(b, source, extents.times(b, v * lanes, contraction.b_column), contraction.element)
+        numbers = [*strides, depth, panel.vectors * lanes, extents.minus(b, valid, 1)]
         b.call(pack, [columns, at(b, packed, v * lanes, contraction.element), *(emit.size(number) for number in numbers)])
 
 
@@ -55,7 +43,7 @@ def _copy_panel(b: Builder, kernel: Kernel, panel: Panel, source: Value, packed:
     masks = panel.masks(b, lanes)
 
     def row(k: Value, _: Sequence[Value]) -> None:
-        start = at(b, source, emit.times(b, k, contraction.b_k), element)
+        start = at(b, source, extents.times(b, k, contraction.b_k), element)
         for v in range(panel.vectors):
             value = load(b, at(b, start, v * lanes, element), element, lanes, masks[v])
             store(b, value, at(b, packed, b.add(b.mul(k, I64(width)), I64(v * lanes)), element))
@@ -104,7 +92,7 @@ def pack_left(b: Builder, kernel: Kernel, packed: Value, k_start: Size, depth: S
             target = at(b, packed, b.mul(b.sub(i, kernel.row_low), emit.size(depth)), element)
 
             def copy_row(step: Value, _: Sequence[Value]) -> None:
-                value = load(b, at(b, source, emit.times(b, step, contraction.a_k), element), element, tile, mask)
+                value = load(b, at(b, source, extents.times(b, step, contraction.a_k), element), element, tile, mask)
                 store(b, value, at(b, target, b.mul(step, I64(tile)), element))
 
             loop(b, low, high, 1, copy_row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout
 from shapescript.compiler.codegen.contraction_transpose import row_sums
 from shapescript.compiler.codegen.emit import (
@@ -17,7 +17,6 @@ from shapescript.compiler.codegen.emit import (
     at,
     constant,
     element_bytes,
-    least,
     load,
     loop,
     multiply_add,
@@ -26,6 +25,7 @@ from shapescript.compiler.codegen.emit import (
     store,
     vector_of,
 )
+from shapescript.compiler.codegen.extents import least
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -71,10 +71,10 @@ class Kernel:
         """How far step k of an operand lies from its first, given how far steps and runs are apart."""
         shape = self.contraction
         if not shape.has_runs or (isinstance(k, int) and k == 0):
-            return emit.times(b, k, step)
-        length = emit.size(emit.most(b, shape.run, 1))
+            return extents.times(b, k, step)
+        length = emit.size(extents.most(b, shape.run, 1))
         whole = b.udiv(emit.size(k), length)
-        return emit.plus(b, emit.times(b, whole, run), emit.times(b, b.sub(emit.size(k), b.mul(whole, length)), step))
+        return extents.plus(b, extents.times(b, whole, run), extents.times(b, b.sub(emit.size(k), b.mul(whole, length)), step))
 
     @property
     def vector(self) -> Any:
@@ -92,7 +92,7 @@ class Panel:
     def masks(self, b: Builder, lanes: int) -> list[Value | None]:
         if self.valid is None:
             return [None] * self.vectors
-        return [emit.lane_mask(b, emit.minus(b, self.valid, v * lanes), lanes) for v in range(self.vectors)]
+        return [emit.lane_mask(b, extents.minus(b, self.valid, v * lanes), lanes) for v in range(self.vectors)]
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class PackedLeft:
         """Where step k of row i begins: in its whole tile, a lesser tile of the last rows too."""
         row, tile = b.sub(i, kernel.row_low), kernel.plan.rows
         start = b.mul(b.and_(row, I64(-tile)), emit.size(self.depth))
-        place = b.add(b.add(start, b.and_(row, I64(tile - 1))), emit.size(emit.times(b, emit.minus(b, k, self.k_start), tile)))
+        place = b.add(b.add(start, b.and_(row, I64(tile - 1))), emit.size(extents.times(b, extents.minus(b, k, self.k_start), tile)))
         return at(b, self.pointer, place, kernel.contraction.element)
 
 
@@ -158,7 +158,7 @@ def finish_vector(b: Builder, kernel: Kernel, value: Value, row: Value, column: 
     if kernel.epilogue:
         result = kernel.epilogue(b, kernel.captured, value, Place(row, column, mask, kernel.batch))
     if result is not None:
-        place = emit.plus(b, emit.times(b, row, contraction.c_row), column)
+        place = extents.plus(b, extents.times(b, row, contraction.c_row), column)
         store(b, result, at(b, kernel.c, place, contraction.element), mask)
 
 
@@ -195,12 +195,12 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
         left = stage.left.rows(b, kernel, i, stage.k_start)
     else:
         row_stride, k_stride = contraction.a_row, contraction.a_k
-        left = at(b, kernel.a, emit.times(b, i, contraction.a_row), element)
+        left = at(b, kernel.a, extents.times(b, i, contraction.a_row), element)
         left = at(b, left, kernel.along(b, stage.k_start, k_stride, contraction.a_run), element)
-    left_rows = [emit.times(b, r, row_stride) for r in range(rows)]
+    left_rows = [extents.times(b, r, row_stride) for r in range(rows)]
     is_whole = rows == plan.rows and rows > 1
     fetches_left = is_whole and stage.left is None and isinstance(k_stride, int) and k_stride == 1 and _are_far_apart(row_stride, element)
-    next_left = at(b, left, emit.times(b, rows, row_stride), element)
+    next_left = at(b, left, extents.times(b, rows, row_stride), element)
     right_stride = vectors * lanes if plan.reads_panels else contraction.b_k
     right_masks = [None] * vectors if plan.reads_panels else masks
     cells = _sums_cells(b, kernel, panel, stage, rows, i)
@@ -210,10 +210,10 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
         _fetch_result(b, kernel, panel, rows, i)
 
     def step(k: Value, sums: Sequence[Value]) -> list[Value]:
-        here = at(b, left, emit.times(b, k, k_stride), element)
+        here = at(b, left, extents.times(b, k, k_stride), element)
         if fetches_left:
             _fetch_left(b, next_left, k, row_stride, element)
-        row = at(b, stage.right, emit.times(b, k, right_stride), element)
+        row = at(b, stage.right, extents.times(b, k, right_stride), element)
         right = [load(b, at(b, row, v * lanes, element), element, lanes, right_masks[v]) for v in range(vectors)]
         grown = []
         for r in range(rows):
@@ -234,8 +234,8 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
     def finish() -> None:
         for r in range(rows):
             for v in range(vectors):
-                column = emit.size(emit.plus(b, panel.column, v * lanes))
-                finish_vector(b, kernel, sums[r * vectors + v], emit.size(emit.plus(b, i, r)), column, masks[v])
+                column = emit.size(extents.plus(b, panel.column, v * lanes))
+                finish_vector(b, kernel, sums[r * vectors + v], emit.size(extents.plus(b, i, r)), column, masks[v])
 
     def keep() -> None:
         for cell, value in zip(cells, sums, strict=True):
@@ -269,9 +269,9 @@ def _single_row(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, left: Va
     element, sums = contraction.element, row_sums(b.module, contraction.element, lanes)
     found = []
     for v in range(panel.vectors):
-        valid = lanes if panel.valid is None else least(b, emit.minus(b, panel.valid, v * lanes), lanes)
-        columns = at(b, stage.unpacked, emit.times(b, v * lanes, contraction.b_column), element)
-        given = [contraction.b_column, emit.minus(b, valid, 1), left, contraction.a_k, stage.depth]
+        valid = lanes if panel.valid is None else least(b, extents.minus(b, panel.valid, v * lanes), lanes)
+        columns = at(b, stage.unpacked, extents.times(b, v * lanes, contraction.b_column), element)
+        given = [contraction.b_column, extents.minus(b, valid, 1), left, contraction.a_k, stage.depth]
         found.append(b.call(sums, [columns, *(emit.size(value) if isinstance(value, int) else value for value in given), start[v]]))
     return found
 
@@ -285,14 +285,14 @@ def _fetch_left(b: Builder, next_left: Value, k: Value, row_stride: Size, elemen
     numbers of a line, all rows (and some behind them) get their turn."""
     numbers = LINE_BYTES // element_bytes(element)
     row, column = b.and_(k, I64(numbers - 1)), b.and_(k, I64(-numbers))
-    prefetch(b, at(b, next_left, emit.plus(b, emit.times(b, row, row_stride), column), element))
+    prefetch(b, at(b, next_left, extents.plus(b, extents.times(b, row, row_stride), column), element))
 
 
 def _fetch_result(b: Builder, kernel: Kernel, panel: Panel, rows: int, i: Value) -> None:
     """The tile's lines of C, which would else be waited for when it is stored."""
     element, lanes = kernel.contraction.element, kernel.plan.lanes
     for r in range(rows):
-        place = emit.plus(b, emit.times(b, b.add(i, I64(r)), kernel.contraction.c_row), panel.column)
+        place = extents.plus(b, extents.times(b, b.add(i, I64(r)), kernel.contraction.c_row), panel.column)
         start = at(b, kernel.c, place, element)
         for v in range(0, panel.vectors * lanes, LINE_BYTES // element_bytes(element)):
             prefetch(b, at(b, start, v, element), to_write=True)

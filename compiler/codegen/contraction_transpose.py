@@ -14,7 +14,6 @@ from shapescript.compiler.codegen.emit import (
     ElementType,
     Value,
     at,
-    least,
     load,
     load_strided,
     loop,
@@ -24,6 +23,7 @@ from shapescript.compiler.codegen.emit import (
     store,
     vector_of,
 )
+from shapescript.compiler.codegen.extents import least
 
 
 def transpose(b: Builder, rows: Sequence[Value]) -> list[Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.block import UNHEARD_OF_BYTES
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Value, at
 from shapescript.compiler.codegen.lowering import Lowering
@@ -27,7 +27,7 @@ class Direct:
         b = self.low.b
         total: emit.Size = 0
         for value in self.fields.values():
-            total = emit.plus(b, total, emit.round_up(b, emit.times(b, count, example_bytes(value)), ALIGNMENT))
+            total = extents.plus(b, total, extents.round_up(b, extents.times(b, count, example_bytes(value)), ALIGNMENT))
         most = UNHEARD_OF_BYTES // sum(example_bytes(value) + ALIGNMENT for value in self.fields.values())
         bytes_ = b.select(b.icmp_signed(">", count, I64(most)), I64(UNHEARD_OF_BYTES), emit.size(total))
         return b.select(self.in_place, I64(0), bytes_)
@@ -38,13 +38,13 @@ class Direct:
         copies: dict[int, Value] = {}
         for field, value in self.fields.items():  # one copy behind the other
             copies[field] = memory
-            memory = at(b, memory, emit.round_up(b, emit.times(b, count, example_bytes(value)), ALIGNMENT), emit.I8)
+            memory = at(b, memory, extents.round_up(b, extents.times(b, count, example_bytes(value)), ALIGNMENT), emit.I8)
         if self.fields:
             with b.if_then(b.not_(self.in_place), likely=False):
                 copy_rows(low, start, count, self.block, self.fields, copies)
         found: dict[int, Value] = {}
         for field, value in self.fields.items():
-            here = at(b, field_address(low, self.block, field), emit.times(b, start, example_bytes(value)), emit.I8)
+            here = at(b, field_address(low, self.block, field), extents.times(b, start, example_bytes(value)), emit.I8)
             found[field] = b.select(self.in_place, here, copies[field])
         return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, random
+from shapescript.compiler.codegen import emit, extents, random
 from shapescript.compiler.codegen.elements import emit_region, needed
 from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, constant, intrinsic
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
@@ -52,8 +52,8 @@ def _mask(low: Lowering, op: Op, region: Block, inputs: Mapping[nodes.Value, Val
     key = (_identity(rate), _identity(seed), _identity(draw), str(count))
     known = low.masks.find(key)
     if known is None:
-        known = low.masks.add(key, low.take(emit.round_up(b, count, RUN)))
-        units, work = emit.ceil_quotient(b, count, STRETCH), emit.times(b, count, PICOSECONDS_A_WORD)
+        known = low.masks.add(key, low.take(extents.round_up(b, count, RUN)))
+        units, work = extents.ceil_quotient(b, count, STRETCH), extents.times(b, count, PICOSECONDS_A_WORD)
         arguments = [known, rate, seed, draw, emit.size(count)]
         split(low, "dropout_mask", None, arguments, units, shares_of(low, units, work), _emit_mask)
     scale = _scale(b, rate)
@@ -69,8 +69,8 @@ def _emit_mask(b: Builder, arguments: Sequence[Value], part: Part) -> None:
     mask, rate, seed, draw, count = arguments  # the mask's room is whole runs
     with b.if_then(b.icmp_signed(">=", draw, I64(0))):
         source = random.stream(b, seed, Domain.DRAW, draw)
-        low, high = (emit.times(b, unit, STRETCH // RUN) for unit in (part.low, part.high))
-        random.emit_kept(b, source, _threshold(b, rate), low, emit.least(b, high, emit.ceil_quotient(b, count, RUN)), mask)
+        low, high = (extents.times(b, unit, STRETCH // RUN) for unit in (part.low, part.high))
+        random.emit_kept(b, source, _threshold(b, rate), low, extents.least(b, high, extents.ceil_quotient(b, count, RUN)), mask)
 
 
 def _threshold(b: Builder, rate: Value) -> Value:

@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.dropout import Mask, region_masks
 from shapescript.compiler.codegen.elements import Dropped, emit_region, region_key, region_work
 from shapescript.compiler.codegen.emit import I8, LANES, Builder, Value, at, iota, load, load_strided, splat, store
@@ -99,8 +99,8 @@ def emit_kernel(low: Lowering, kernel: ElementwiseKernel, pointers: Sequence[Val
     order = {value: place for place, value in enumerate((*region.parameters, *outer))}
     key = (nest.space, nest.maps, stored, tuple(order[value] for value in inputs), region_key(region, outer))
     first = low.size(sizes.original(nest.axes[0].size))
-    units = first if len(nest.axes) > 1 else emit.ceil_quotient(low.b, first, STRETCH)
-    work = emit.times(low.b, low.size(product(kernel.space)), nest.work)
+    units = first if len(nest.axes) > 1 else extents.ceil_quotient(low.b, first, STRETCH)
+    work = extents.times(low.b, low.size(product(kernel.space)), nest.work)
     shares = shares_of(low, units, work)
     split(low, "elementwise", key, arguments, units, shares, lambda b, given, part: nest.build(b, given, sizes.values(given), part))
 
@@ -153,7 +153,7 @@ class _Nest:
         if len(self.axes) > 1:
             emit_loops(b, sizes, self.axes[:-1], start, inner.build, (part.low, part.high))
         else:
-            inner.build(start, emit.times(b, part.low, STRETCH), emit.times(b, part.high, STRETCH))
+            inner.build(start, extents.times(b, part.low, STRETCH), extents.times(b, part.high, STRETCH))
 
     def _axes(self, positions: Sequence[int]) -> list[Size]:
         return [self.space[place] for place in positions]
@@ -181,12 +181,12 @@ class _InnerLoop:
 
     def build(self, offsets: Offsets, low: emit.Size = 0, high: emit.Size | None = None) -> None:
         """Elements low to high (default: all) along the axis; `low` must be a multiple of LANES."""
-        b, count = self.b, self.count if high is None else emit.least(self.b, high, self.count)
+        b, count = self.b, self.count if high is None else extents.least(self.b, high, self.count)
         same = self._same_along(offsets)
-        whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
+        whole = extents.times(b, extents.quotient(b, count, LANES), LANES)
         if whole != 0:
             emit.loop(b, low, whole, LANES, lambda i, _: self._vector(offsets, same, i, None))
-        rest = emit.minus(b, count, whole)
+        rest = extents.minus(b, count, whole)
         if isinstance(rest, int):
             if rest:
                 self._vector(offsets, same, emit.size(whole), rest)
@@ -219,7 +219,7 @@ class _InnerLoop:
         for parameter, pointer, element, place in self._operands():
             if parameter not in same:
                 inputs[parameter] = self._load(pointer, element, offsets[place], self.strides[place], i, valid, mask)
-        linear = emit.plus(b, offsets[0], i)
+        linear = extents.plus(b, offsets[0], i)
         dropped = {
             op: Dropped(emit.condition_of(b, load(b, at(b, drop.pointer, linear, I8), I8, LANES, mask)), drop.scale, drop.active)
             for op, drop in self.masks.items()
@@ -233,13 +233,13 @@ class _InnerLoop:
         self, pointer: Value, element: Element, offset: emit.Size, stride: emit.Size, i: Value, valid: emit.Size | None, mask: Value | None
     ) -> Value:
         b, kind = self.b, MEMORY_TYPES[element]
-        start = at(b, pointer, emit.plus(b, offset, emit.times(b, i, stride)), kind)
+        start = at(b, pointer, extents.plus(b, offset, extents.times(b, i, stride)), kind)
         value = load(b, start, kind, LANES, mask) if stride == 1 else load_strided(b, start, stride, kind, LANES, valid)
         return emit.condition_of(b, value) if element is Element.BOOL else value
 
     def _index(self, offsets: Offsets, position: int, i: Value) -> Value:
         b, place = self.b, 1 + self.nest.indexed.index(position)
-        first = emit.plus(b, offsets[place], emit.times(b, i, self.strides[place]))
+        first = extents.plus(b, offsets[place], extents.times(b, i, self.strides[place]))
         start = splat(b, emit.size(first), LANES)
         return start if self.strides[place] == 0 else b.add(start, iota(LANES))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction import Place
 from shapescript.compiler.codegen.dropout import Mask
 from shapescript.compiler.codegen.elements import Dropped, emit_region
@@ -115,7 +115,7 @@ class _Vector:
             offset: emit.Size = 0
             for index, stride in zip((*place.batch, place.row, place.column), strides, strict=True):
                 if stride != 0:
-                    offset = emit.plus(b, offset, emit.times(b, index, stride))
+                    offset = extents.plus(b, offset, extents.times(b, index, stride))
             self.offsets[strides] = offset
         return self.offsets[strides]
 
@@ -135,7 +135,7 @@ class _Vector:
         if step == 1:
             return load(b, start, kind, self.lanes, self.place.mask)
         columns = self.values.of(b, self.epilogue.axes.columns.size)
-        valid = None if self.place.mask is None else emit.minus(b, columns, self.place.column)
+        valid = None if self.place.mask is None else extents.minus(b, columns, self.place.column)
         return load_strided(b, start, step, kind, self.lanes, valid)
 
     def _index(self, position: int) -> Value:

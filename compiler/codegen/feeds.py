@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.context import load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Value, at, load, store
 from shapescript.compiler.codegen.lowering import Lowering, Site
@@ -51,7 +51,8 @@ class FedLoop:
                 store(b, load_word(b, low.context, first + 1 + field), at(b, self.words, _FIELDS + field, I64))
         past = b.sub(start, load(b, at(b, self.words, _FIRST, I64), I64))
         return {
-            field: at(b, self._field(b, field), emit.times(b, past, example_bytes(value)), emit.I8) for field, value in self.fields.items()
+            field: at(b, self._field(b, field), extents.times(b, past, example_bytes(value)), emit.I8)
+            for field, value in self.fields.items()
         }
 
     def close(self) -> None:

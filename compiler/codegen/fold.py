@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import LANES, Builder, Value, at, constant, lane_mask, load, loop, store
 from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
@@ -53,7 +53,7 @@ def _fold(low: Lowering, op: Op) -> None:
 
     kind, first = result_type(x), shape.axes[0]
     units = low.size(names.original(first.size)) if _is_shared_out(shape) else 1
-    work = emit.times(low.b, low.size(product(kind.axes)), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
+    work = extents.times(low.b, low.size(product(kind.axes)), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
     split(low, "fold", (shape, count), arguments, units, shares_of(low, units, work), body)
 
 
@@ -71,9 +71,9 @@ def emit_fold(
         return
     first, elements = target, sizes.of(b, count)
     if outermost is not None:
-        start, end = (emit.times(b, place, sizes.of(b, shape.axes[0].step)) for place in outermost)
-        first, elements = at(b, target, start, shape.element), emit.minus(b, end, start)
-    clear_bytes(b, first, emit.times(b, elements, emit.element_bytes(shape.element)))
+        start, end = (extents.times(b, place, sizes.of(b, shape.axes[0].step)) for place in outermost)
+        first, elements = at(b, target, start, shape.element), extents.minus(b, end, start)
+    clear_bytes(b, first, extents.times(b, elements, emit.element_bytes(shape.element)))
     _add_rows(b, sizes, shape, x, target, outermost)
 
 
@@ -92,7 +92,7 @@ def _add_rows(b: Builder, sizes: SizeValues, shape: Shape, x: Value, target: Val
         source, there = at(b, x, row.start, element), beside(b, target, row.first, element)
 
         def one(i: Value, _: Sequence[Value]) -> None:
-            place = beside(b, there, emit.times(b, i, row.step), element)
+            place = beside(b, there, extents.times(b, i, row.step), element)
             store(b, b.fadd(load(b, place, element), load(b, at(b, source, i, element), element)), place)
 
         loop(b, row.low, row.high, 1, one)
@@ -138,7 +138,7 @@ class _RowSums:
         step, x_step = self.of(axis.step), self.of(axis.windows_step) if isinstance(axis, Plain) else 0
 
         def turn(i: Value, _: Sequence[Value]) -> None:
-            here, there = emit.plus(b, x_offset, emit.times(b, i, x_step)), emit.plus(b, offset, emit.times(b, i, step))
+            here, there = extents.plus(b, x_offset, extents.times(b, i, x_step)), extents.plus(b, offset, extents.times(b, i, step))
             self.rows(axes[1:], here, there, (*places, i) if isinstance(axis, Along) else places)
 
         loop(b, *(outermost or (0, self.of(axis.size))), 1, turn)
@@ -149,11 +149,11 @@ class _RowSums:
 
         def stretch(start: emit.Size, count: int) -> None:
             """So many times the vectors that `stride` places apart make, from a place on."""
-            firsts = [emit.plus(b, emit.quotient(b, start, stride), v * LANES) for v in range(count)]
+            firsts = [extents.plus(b, extents.quotient(b, start, stride), v * LANES) for v in range(count)]
             parts = [_Part(residue, first) for first in firsts for residue in range(stride)]
             sums = self._places(x_offset, places, self.windowed, parts, [zero] * len(parts))
             for v in range(count):
-                self._store(sums[v * stride : (v + 1) * stride], emit.plus(b, start, v * stride * LANES), offset)
+                self._store(sums[v * stride : (v + 1) * stride], extents.plus(b, start, v * stride * LANES), offset)
 
         if isinstance(width, int) and width <= MOST_SUMS * LANES:
             stretch(0, -(-width // (stride * LANES)))
@@ -164,9 +164,9 @@ class _RowSums:
         """Vectors of places `stride` apart, side by side from a place of the row on."""
         b = self.b
         for number, vector in enumerate(in_turns(b, sums[0], sums[1]) if len(sums) == 2 else sums):
-            first = emit.plus(b, start, number * LANES)
-            mask = lane_mask(b, emit.minus(b, self.width, first), LANES)
-            store(b, vector, at(b, self.target, emit.plus(b, offset, first), self.element), mask)
+            first = extents.plus(b, start, number * LANES)
+            mask = lane_mask(b, extents.minus(b, self.width, first), LANES)
+            store(b, vector, at(b, self.target, extents.plus(b, offset, first), self.element), mask)
 
     def _places(
         self, x_offset: emit.Size, places: Sequence[emit.Size], axes: Sequence[Along], parts: Sequence[_Part], sums: Sequence[Value]
@@ -179,10 +179,10 @@ class _RowSums:
         place_step, number_step = self.of(axis.place_step), self.of(axis.number_step)
 
         def turn(k: Value, sums: Sequence[Value]) -> list[Value]:
-            moved = emit.size(emit.minus(b, emit.plus(b, places[0], before), emit.times(b, k, dilation)))
+            moved = emit.size(extents.minus(b, extents.plus(b, places[0], before), extents.times(b, k, dilation)))
             number, is_whole = _divided(b, moved, stride)
             is_there = b.and_(is_whole, b.icmp_unsigned("<", number, emit.size(count)))
-            here = emit.plus(b, emit.plus(b, x_offset, emit.times(b, k, place_step)), emit.times(b, number, number_step))
+            here = extents.plus(b, extents.plus(b, x_offset, extents.times(b, k, place_step)), extents.times(b, number, number_step))
             return emit.choose(b, is_there, lambda: self._places(here, places[1:], axes[1:], parts, sums), lambda: list(sums))
 
         return loop(b, 0, self.of(axis.length), 1, turn, sums)
@@ -192,8 +192,8 @@ class _RowSums:
         length, dilation, before, place_step = map(self.of, (axis.length, axis.dilation, axis.before, axis.place_step))
 
         def turn(k: emit.Size, sums: Sequence[Value]) -> list[Value]:
-            skipped = emit.minus(b, emit.times(b, k, dilation), before)  # the row's place where the first window is
-            row = emit.plus(b, x_offset, emit.times(b, k, place_step))
+            skipped = extents.minus(b, extents.times(b, k, dilation), before)  # the row's place where the first window is
+            row = extents.plus(b, x_offset, extents.times(b, k, place_step))
             return [self._grown(total, part, skipped, row) for part, total in zip(parts, sums, strict=True)]
 
         if isinstance(length, int) and length <= MOST_UNROLLED:
@@ -210,9 +210,9 @@ class _RowSums:
             if (skipped - part.residue) % self.stride:
                 return total
             skipped = (skipped - part.residue) // self.stride
-        within = emit.quotient(b, emit.plus(b, self.width, self.stride - 1 - part.residue), self.stride)
-        lanes = lanes_between(b, skipped, emit.least(b, emit.plus(b, skipped, self.of(self.last.count)), within), part.first)
-        place = beside(b, self.x, emit.plus(b, row, emit.minus(b, part.first, skipped)), self.element)
+        within = extents.quotient(b, extents.plus(b, self.width, self.stride - 1 - part.residue), self.stride)
+        lanes = lanes_between(b, skipped, extents.least(b, extents.plus(b, skipped, self.of(self.last.count)), within), part.first)
+        place = beside(b, self.x, extents.plus(b, row, extents.minus(b, part.first, skipped)), self.element)
         return b.fadd(total, load(b, place, self.element, LANES, lanes))
 
 
@@ -220,6 +220,6 @@ def _divided(b: Builder, place: Value, stride: emit.Size) -> tuple[Value, Value]
     """The number of the window that begins at a place, and whether one does; in front of all it is none that there is."""
     if stride == 1:
         return place, emit.I1(1)
-    divisor = emit.size(emit.most(b, stride, 1))
+    divisor = emit.size(extents.most(b, stride, 1))
     number = b.sdiv(place, divisor)
     return number, b.icmp_signed("==", b.mul(number, divisor), place)

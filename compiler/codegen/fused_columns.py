@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import Builder, Value, splat
 from shapescript.compiler.codegen.fused_points import SHORT, Points, Vector, finished, reductions_of
 from shapescript.compiler.codegen.nests import Axis, Offsets, step
@@ -39,7 +39,7 @@ class _Columns:
         self.numbers = {value: splat(self.b, number, self.lanes) for value, number in points.numbers.items()}
 
     def build(self, stretch: Stretch | None) -> None:
-        low, high = (0, self.width) if stretch is None else (stretch[0], emit.least(self.b, stretch[1], self.width))
+        low, high = (0, self.width) if stretch is None else (stretch[0], extents.least(self.b, stretch[1], self.width))
         ops = [op for op in self.points.region.ops if op in self.walk.before or op in self.walk.points]
         self.at_points = self._needed(ops, self.walk.region(()).yields)
         is_light = not any(map(is_heavy, self.at_points.ops)) and len(self.at_points.ops) <= MOST_IN_STRIPS

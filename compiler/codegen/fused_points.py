@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.dropout import Mask
 from shapescript.compiler.codegen.elements import Dropped, emit_region
 from shapescript.compiler.codegen.emit import I8, I32, I64, Builder, Value, at, iota, load, splat, store, store_strided
@@ -103,7 +103,9 @@ class Points:
 
     def _start(self, place: int, vector: Vector) -> emit.Size:
         stride = vector.strides[place]
-        return vector.offsets[place] if stride == 0 else emit.plus(self.b, vector.offsets[place], emit.times(self.b, vector.i, stride))
+        return (
+            vector.offsets[place] if stride == 0 else extents.plus(self.b, vector.offsets[place], extents.times(self.b, vector.i, stride))
+        )
 
     def _load(self, pointer: Value, element: Element, place: int, vector: Vector) -> Value:
         value = self._load_elements(pointer, MEMORY_TYPES[element], place, vector)
@@ -118,7 +120,7 @@ class Points:
         found = emit.undefined(emit.vector_of(kind, vector.lanes))
         start = at(b, pointer, vector.offsets[place], kind)
         for lane in range(vector.lanes):
-            there = emit.size(emit.times(b, emit.plus(b, vector.i, lane), stride))
+            there = emit.size(extents.times(b, extents.plus(b, vector.i, lane), stride))
             if vector.mask is not None:  # of lanes that aren't there the first element is read
                 there = b.select(b.extract_element(vector.mask, I32(lane)), there, I64(0))
             found = b.insert_element(found, load(b, at(b, start, there, kind), kind), I32(lane))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.dropout import Mask, region_masks
 from shapescript.compiler.codegen.elements import region_key, region_work
 from shapescript.compiler.codegen.emit import I64, Builder, Value
@@ -70,7 +70,7 @@ def numbers_of(low: Lowering, op: Op) -> dict[nodes.Value, Value]:
 
 
 def _share_out(low: Lowering, shape: ReductionShape, arguments: Sequence[Value], names: SizeArguments, points: emit.Size) -> None:
-    b, work = low.b, emit.times(low.b, points, shape.work)
+    b, work = low.b, extents.times(low.b, points, shape.work)
 
     def body(b: Builder, given: Sequence[Value], part: Part) -> None:
         shape.build(b, given, names.values(given), part)
@@ -195,7 +195,7 @@ class ReductionShape:
     def build(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues, part: Part) -> None:
         points, start = self.points(b, arguments, sizes)
         kept, summed, columns = self.sorts
-        stretch = None if kept else (emit.times(b, part.low, STRETCH), emit.times(b, part.high, STRETCH))
+        stretch = None if kept else (extents.times(b, part.low, STRETCH), extents.times(b, part.high, STRETCH))
         if columns is not None:
             act = partial(emit_columns, points, self.target, summed=summed, columns=columns, stretch=stretch)
             emit_loops(b, sizes, kept, start, act, (part.low, part.high))
@@ -214,12 +214,12 @@ def emit_kept_rows(points: Points, kept: Sequence[Axis], summed: Sequence[Axis],
 
     def rows(offsets: Offsets) -> None:
         def some(first: Value, count: int) -> None:
-            indices = [emit.size(emit.plus(b, first, place)) for place in range(count)]
+            indices = [emit.size(extents.plus(b, first, place)) for place in range(count)]
             emit_rows(points, [tuple(step(b, o, i, s) for o, s in zip(offsets, strides, strict=True)) for i in indices], summed)
 
         next_: Value = emit.size(low)
         if many > 1:
-            whole = emit.plus(b, low, emit.times(b, emit.quotient(b, emit.minus(b, high, low), many), many))
+            whole = extents.plus(b, low, extents.times(b, extents.quotient(b, extents.minus(b, high, low), many), many))
             emit.loop(b, low, whole, many, lambda i, _: some(i, many))
             next_ = emit.size(whole)
         emit.loop(b, next_, high, 1, lambda i, _: some(i, 1))

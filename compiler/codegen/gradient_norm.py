@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.emit import (
     BLOCK,
     F32,
@@ -88,8 +88,8 @@ def emit_square_blocks(b: Builder, parameters: Sequence[Parameter], gradient: Va
 
     def parameter(p: Value, _: Sequence[Value]) -> None:
         offset, count, first, blocks = _row(b, table, p)
-        begin = b.sub(emit.size(emit.most(b, low, first)), first)
-        end = b.sub(emit.size(emit.least(b, high, b.add(first, blocks))), first)
+        begin = b.sub(emit.size(extents.most(b, low, first)), first)
+        end = b.sub(emit.size(extents.least(b, high, b.add(first, blocks))), first)
         b.call(_square_blocks(b.module), [at(b, gradient, offset, F32), at(b, parts, first, F64), count, begin, end])
 
     loop(b, 0, len(parameters), 1, parameter)
@@ -112,9 +112,9 @@ def _square_blocks(module: ir.Module) -> Any:
                 grown.append(emit.masked(b, mask, intrinsic(b, "fma", wide, wide, total), total))
             return grown
 
-        whole = emit.times(b, emit.quotient(b, depth, LANES), LANES)
+        whole = extents.times(b, extents.quotient(b, depth, LANES), LANES)
         lanes = loop(b, 0, whole, LANES, turn, [constant(-0.0, vector_of(F64, LANES))] * many)
-        rest = emit.minus(b, depth, whole)
+        rest = extents.minus(b, depth, whole)
         if rest != 0:
             some = b.icmp_signed(">", emit.size(rest), I64(0))
             lanes = emit.choose(b, some, lambda: turn(emit.size(whole), lanes, lane_mask(b, rest, LANES)), lambda: lanes)
@@ -127,9 +127,9 @@ def _square_blocks(module: ir.Module) -> Any:
 
     def alone(n: Value, _: Sequence[Value]) -> None:
         left = b.sub(count, b.mul(n, I64(BLOCK)))
-        blocks(n, 1, emit.least(b, left, BLOCK))
+        blocks(n, 1, extents.least(b, left, BLOCK))
 
-    full = emit.least(b, high, b.lshr(count, I64(BLOCK.bit_length() - 1)))
+    full = extents.least(b, high, b.lshr(count, I64(BLOCK.bit_length() - 1)))
     (n,) = loop(b, low, b.sub(emit.size(full), I64(BLOCKS_TOGETHER - 1)), BLOCKS_TOGETHER, together, [low])
     loop(b, n, high, 1, alone)
     with b.if_then(b.and_(b.icmp_signed("==", count, I64(0)), b.icmp_signed("<", low, high))):
@@ -188,7 +188,7 @@ def not_finite(b: Builder, x: Value) -> Value:
 
 def emit_all_finite(b: Builder, values: Value, element: emit.ElementType, count: Size) -> Value:
     """Whether all of `count` adjacent F32, F64 or bf16 (I16) elements are finite (I1)."""
-    whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
+    whole = extents.times(b, extents.quotient(b, count, LANES), LANES)
 
     def turn(i: Value, state: Sequence[Value], mask: Value | None = None) -> list[Value]:
         found = load(b, at(b, values, i, element), element, LANES, mask)
@@ -196,7 +196,7 @@ def emit_all_finite(b: Builder, values: Value, element: emit.ElementType, count:
         return [b.or_(state[0], not_finite(b, wide))]
 
     found = loop(b, 0, whole, LANES, turn, [ir.Constant(vector_of(emit.I1, LANES), None)])
-    mask = lane_mask(b, emit.size(emit.minus(b, count, whole)), LANES)
+    mask = lane_mask(b, emit.size(extents.minus(b, count, whole)), LANES)
     some = b.icmp_signed("<", emit.size(whole), emit.size(count))
     found = emit.choose(b, some, lambda: turn(emit.size(whole), found, mask), lambda: found)
     return b.not_(lane_tree(b, found[0], b.or_))

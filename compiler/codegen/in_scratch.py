@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import Builder, Value
 from shapescript.compiler.codegen.memory import ALIGNMENT
 from shapescript.compiler.codegen.product_axes import C
@@ -29,7 +29,7 @@ class InScratch:
     key: Hashable
 
     def rounded_bytes(self, b: Builder, value: Callable[[Size], emit.Size]) -> emit.Size:
-        return emit.round_up(b, value(self.bytes), ALIGNMENT)
+        return extents.round_up(b, value(self.bytes), ALIGNMENT)
 
     def around(self, sizes: SizeValues, tensor: Value, scratch: Value) -> Callable[[Builder, Value, Callable[[], None]], None]:
         """What emits a turn of the outermost loop, given the product inside of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, constant, load, splat, store
 from shapescript.compiler.codegen.leaf_updates import each_vector
@@ -107,9 +107,9 @@ def _call(low: Lowering, op: Op, matrix: nodes.Value, index: nodes.Value, tensor
         kernel(b, kind.element, given[: len(tensors)], Extent(*(values.of(b, size) for size in sizes)), part)
 
     positions, rows, width = (low.size(size) for size in own)
-    added = rows if _has_narrow_rows(width) else emit.ceil_quotient(b, width, COLUMNS)
+    added = rows if _has_narrow_rows(width) else extents.ceil_quotient(b, width, COLUMNS)
     units = positions if kernel is _emit_gather else added
-    work = emit.times(b, low.size(own[0] * own[2]), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
+    work = extents.times(b, low.size(own[0] * own[2]), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
     arguments = [*tensors, *(emit.size(low.size(size)) for size in names.run_time)]
     split(low, op.name, (kind.element, sizes), arguments, units, shares_of(low, units, work), body)
 
@@ -124,7 +124,7 @@ def _emit_gather(b: Builder, kind: Element, tensors: Sequence[Value], extent: Ex
 
     def copy(i: Value, _: Sequence[Value]) -> None:
         row = load_inside(b, index, i, rows)
-        here, there = (at(b, tensor, emit.times(b, place, width), element) for tensor, place in ((source, row), (result, i)))
+        here, there = (at(b, tensor, extents.times(b, place, width), element) for tensor, place in ((source, row), (result, i)))
         if width == 1:
             store(b, load(b, here, element), there)
             return
@@ -142,16 +142,17 @@ def _emit_adding(b: Builder, kind: Element, tensors: Sequence[Value], extent: Ex
     stretches of columns. A row whose index is out of range is left out."""
     element, total, (source, index, result) = MEMORY_TYPES[kind], expression("add", (kind, kind)), tensors
     width, is_narrow = extent.width, _has_narrow_rows(extent.width)
-    first, rows = (part.low, emit.minus(b, part.high, part.low)) if is_narrow else (0, extent.rows)
-    start, end = (0, width) if is_narrow else (emit.times(b, unit, COLUMNS) for unit in (part.low, part.high))
-    columns = emit.minus(b, emit.least(b, end, width), start)
+    first, rows = (part.low, extents.minus(b, part.high, part.low)) if is_narrow else (0, extent.rows)
+    start, end = (0, width) if is_narrow else (extents.times(b, unit, COLUMNS) for unit in (part.low, part.high))
+    columns = extents.minus(b, extents.least(b, end, width), start)
 
     def add(i: Value, _: Sequence[Value]) -> None:
         row = load(b, at(b, index, i, I64), I64)
         own = row if first == 0 else b.sub(row, emit.size(first))
         with b.if_then(b.icmp_unsigned("<", own, emit.size(rows)), likely=True):
             here, there = (
-                at(b, tensor, emit.plus(b, emit.times(b, place, width), start), element) for tensor, place in ((source, i), (result, row))
+                at(b, tensor, extents.plus(b, extents.times(b, place, width), start), element)
+                for tensor, place in ((source, i), (result, row))
             )
             if width == 1:
                 store(b, scalars.emit(b, total, [load(b, there, element), load(b, here, element)]), there)
@@ -180,9 +181,9 @@ def first_outside(b: Builder, index: Value, count: emit.Size, size: emit.Size) -
     def outside(i: Value, mask: Value | None) -> Value:
         return b.icmp_unsigned(">=", load(b, at(b, index, i, I64), I64, LANES, mask), limit)
 
-    whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
+    whole = extents.times(b, extents.quotient(b, count, LANES), LANES)
     (found,) = emit.loop(b, 0, whole, LANES, lambda i, found: [b.or_(found[0], outside(i, None))], [nothing])
-    mask = emit.lane_mask(b, emit.size(emit.minus(b, count, whole)), LANES)
+    mask = emit.lane_mask(b, emit.size(extents.minus(b, count, whole)), LANES)
     found = b.or_(found, b.and_(outside(emit.size(whole), mask), mask) if mask is not None else nothing)
     any_outside = emit.lane_tree(b, found, b.or_)
 

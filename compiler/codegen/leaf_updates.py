@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.emit import (
     F32,
     F64,
@@ -67,9 +67,9 @@ def _rounded(b: Builder, factor: Value) -> Factors:
 
 def each_vector(b: Builder, count: emit.Size, body: Callable[[Value, Value | None], None]) -> None:
     """`body(i, mask)` for elements i to i + 15 of `count`."""
-    whole = emit.times(b, emit.quotient(b, count, LANES), LANES)
+    whole = extents.times(b, extents.quotient(b, count, LANES), LANES)
     emit.loop(b, 0, whole, LANES, lambda i, _: body(i, None))
-    rest = emit.minus(b, count, whole)
+    rest = extents.minus(b, count, whole)
     if rest != 0:
         with b.if_then(b.icmp_signed(">", emit.size(rest), I64(0))):
             body(emit.size(whole), lane_mask(b, rest, LANES))

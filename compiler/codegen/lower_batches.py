@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.direct import Direct, either
 from shapescript.compiler.codegen.emit import I64, Value, at, load
 from shapescript.compiler.codegen.feeds import FedLoop
@@ -68,7 +68,7 @@ class _Loop:
         low.fail_if(nothing, Site("no batches", self.op), [rows, size, b.zext(drops, I64)])
         outside = b.or_(b.icmp_signed("<", start, I64(0)), b.icmp_signed(">", start, rows))
         low.fail_if(outside, Site("start", self.op), [start, rows])
-        size = emit.size(emit.least(b, size, rows))
+        size = emit.size(extents.least(b, size, rows))
         whole = b.mul(b.sdiv(b.sub(rows, start), size), size)
         return start, b.select(drops, b.add(start, whole), rows), size
 
@@ -88,7 +88,7 @@ class _Loop:
         low, b = self.low, self.low.b
         data_block = low.values[self.data][2]
         capacity = window_capacity(b, places, self.size)
-        with low.scratch(b.select(self.fed, I64(0), emit.size(emit.times(b, window_words(b, capacity), 8)))) as memory:
+        with low.scratch(b.select(self.fed, I64(0), emit.size(extents.times(b, window_words(b, capacity), 8)))) as memory:
             window = Window(low.values[self.data], memory, capacity, repeats)
             with b.if_then(b.not_(self.fed)):
                 window.clear(b)
@@ -99,7 +99,7 @@ class _Loop:
                     with is_fed_:
                         for field, here in self.feed.addresses(start).items():
                             value = self.fields[field]
-                            copy_storage(low, low.pointer(value), here, emit.times(b, examples, example_bytes(value)))
+                            copy_storage(low, low.pointer(value), here, extents.times(b, examples, example_bytes(value)))
                     with is_computed:
                         gather(low, window.rows(low, start, self.end, examples), examples, data_block, self.fields)
 
@@ -119,7 +119,7 @@ class _Loop:
             self.feed.open([self.object, self.size, self.start, self.end, low.number(self.numbers[-1])])
 
         def begin(start: Value) -> None:
-            low.sizes.bind(self.symbol, emit.size(emit.least(b, b.sub(self.end, start), self.size)))
+            low.sizes.bind(self.symbol, emit.size(extents.least(b, b.sub(self.end, start), self.size)))
 
         operands = self.op.operands[LOOPS["for_batches"] :]
         counted_loop(low, (self.start, self.end, self.size), operands, self.op, self.carried, begin, fill)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_run
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import F32, F64, I32, I64, LANES, Builder, Value, at, constant, load, splat, store
@@ -47,12 +47,12 @@ def _categorical(low: Lowering, op: Op) -> None:
         shape.build(b, given[:5], names.values(given).of(b, width), part)
 
     units = low.size(rows)
-    shares = shares_of(low, units, emit.times(b, low.size(product(kind.axes)), PICOSECONDS_A_CHOICE))
-    with low.scratch(emit.plus(b, emit.times(b, shape.room(b, low.size(choices)), shares), NUMBER_BYTES)) as scratch:
+    shares = shares_of(low, units, extents.times(b, low.size(product(kind.axes)), PICOSECONDS_A_CHOICE))
+    with low.scratch(extents.plus(b, extents.times(b, shape.room(b, low.size(choices)), shares), NUMBER_BYTES)) as scratch:
         target, rooms = low.pointer(op.result) if has_storage(op.result) else scratch, at(b, scratch, NUMBER_BYTES, emit.I8)
 
         def bad_row(i: Value) -> Value:
-            return at(b, rooms, emit.times(b, i, shape.room(b, low.size(choices))), emit.I8)
+            return at(b, rooms, extents.times(b, i, shape.room(b, low.size(choices))), emit.I8)
 
         emit.loop(b, 0, shares, 1, lambda i, _: store(b, I64(ALL_GOOD), bad_row(i)))
         numbers = [low.pointer(logits), target, rooms, low.number(seed), low.number(draw)]
@@ -77,18 +77,18 @@ class _Choice:
 
     def room(self, b: Builder, choices: emit.Size) -> emit.Size:
         """Bytes for a share: its first row that has no distribution, and a row's running sums."""
-        return emit.plus(b, emit.round_up(b, emit.times(b, choices, Element.F64.bytes), NUMBER_BYTES), NUMBER_BYTES)
+        return extents.plus(b, extents.round_up(b, extents.times(b, choices, Element.F64.bytes), NUMBER_BYTES), NUMBER_BYTES)
 
     def build(self, b: Builder, given: Sequence[Value], choices: emit.Size, part: Part) -> None:
         """given: the addresses of logits, result and the shares' room; seed and draw. A row that has no distribution is written to the
         room, and those after it are left out."""
         logits, result, rooms, seed, draw = given
-        bad_row = at(b, rooms, emit.times(b, part.share, self.room(b, choices)), emit.I8)
+        bad_row = at(b, rooms, extents.times(b, part.share, self.room(b, choices)), emit.I8)
         kind, source = MEMORY_TYPES[self.element], stream(b, seed, Domain.DRAW, draw)
         draws = b.icmp_signed(">=", draw, I64(0))
 
         def row(r: Value, _: Sequence[Value]) -> None:
-            line = at(b, logits, emit.times(b, r, choices), kind)
+            line = at(b, logits, extents.times(b, r, choices), kind)
             (index,) = emit.choose(
                 b, draws, lambda: [self._drawn(b, line, bad_row, choices, (source, r))], lambda: [self._first_of_largest(b, line, choices)]
             )
@@ -134,9 +134,9 @@ class _Choice:
             below = b.fcmp_ordered("<=", load(b, at(b, sums, i, F64), F64, LANES, mask), aims)
             return b.zext(below if mask is None else b.and_(below, mask), lanes)
 
-        whole = emit.times(b, emit.quotient(b, choices, LANES), LANES)
+        whole = extents.times(b, extents.quotient(b, choices, LANES), LANES)
         (count,) = emit.loop(b, 0, whole, LANES, lambda i, found: [b.add(found[0], passed(i, None))], [constant(0, lanes)])
-        rest = emit.minus(b, choices, whole)
+        rest = extents.minus(b, choices, whole)
         if rest != 0:
             mask = emit.lane_mask(b, rest, LANES)
             count = b.add(count, passed(emit.size(whole), mask))
@@ -169,13 +169,13 @@ def _emit_numbers(name: str, b: Builder, given: Sequence[Value], start: emit.Siz
     draws = b.icmp_signed(">=", draw, I64(0))
     with b.if_then(b.not_(draws)):
         first = at(b, target, start, F32)
-        each_vector(b, emit.minus(b, end, start), lambda i, mask: store(b, mean, at(b, first, i, F32), mask))
+        each_vector(b, extents.minus(b, end, start), lambda i, mask: store(b, mean, at(b, first, i, F32), mask))
     source = stream(b, seed, Domain.DRAW, draw)
 
     def run(i: Value, is_whole: bool) -> None:
         for place, words in enumerate(emit_run(b, source, b.lshr(i, I64(RUN.bit_length() - 1)))):
             here = b.add(i, I64(place * VECTOR))
-            mask = None if is_whole else emit.lane_mask(b, emit.minus(b, end, here), VECTOR)
+            mask = None if is_whole else emit.lane_mask(b, extents.minus(b, end, here), VECTOR)
             numbers = scalars.emit(b, NUMBERS[name], [b.trunc(words, emit.vector_of(I32, VECTOR))])
             store(b, numbers, at(b, target, here, F32), mask)
 

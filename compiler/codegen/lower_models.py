@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, at, constant, element_bytes, load, store
 from shapescript.compiler.codegen.failures import NO_STEP
 from shapescript.compiler.codegen.gradient_norm import (
@@ -196,7 +196,7 @@ def _all_are_finite(low: Lowering, tensors: Sequence[tuple[Value, emit.ElementTy
 
 def _look(element: emit.ElementType, b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
     tensor, found = given
-    finite = emit_all_finite(b, at(b, tensor, start, element), element, emit.minus(b, end, start))
+    finite = emit_all_finite(b, at(b, tensor, start, element), element, extents.minus(b, end, start))
     with b.if_then(b.not_(finite), likely=False):
         b.atomic_rmw("or", found, I64(1), "monotonic")
 
@@ -235,4 +235,4 @@ def _scale_model(low: Lowering, op: Op) -> None:
 
 def _emit_scale(element: emit.ElementType, is_split: bool, b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
     tensor, factor = given
-    emit_scale(b, element, at(b, tensor, start, element), emit.minus(b, end, start), factor, is_split)
+    emit_scale(b, element, at(b, tensor, start, element), extents.minus(b, end, start), factor, is_split)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import F64, I64, Builder, ElementType, Value, at, constant, element_bytes, load, store
 from shapescript.compiler.codegen.leaf_updates import gradient_factors
 from shapescript.compiler.codegen.lower_models import clear_padding, layout_of
@@ -125,14 +125,14 @@ def _update_run(
     """Elements start to end of the buffers, in stretches that threads share out."""
     b, count = low.b, len(tensors) + len(slots)
     shifted = [at(b, slot, shift, computed_in(form.element)) for slot in slots]
-    elements = emit.minus(b, end, start)
-    units = emit.ceil_quotient(b, elements, STRETCH)
-    work = emit.times(b, elements, PICOSECONDS_A_BYTE * element_bytes(computed_in(form.element)) * (2 * count - 1))
+    elements = extents.minus(b, end, start)
+    units = extents.ceil_quotient(b, elements, STRETCH)
+    work = extents.times(b, elements, PICOSECONDS_A_BYTE * element_bytes(computed_in(form.element)) * (2 * count - 1))
 
     def body(b: Builder, given: Sequence[Value], part: Part) -> None:
         buffers, (start, end, *scalars) = given[:count], given[count:]
-        first, last = (emit.plus(b, start, emit.times(b, unit, STRETCH)) for unit in (part.low, part.high))
-        emit_update(b, form, buffers, scalars[: len(factors)], scalars[len(factors) :], first, emit.least(b, last, end))
+        first, last = (extents.plus(b, start, extents.times(b, unit, STRETCH)) for unit in (part.low, part.high))
+        emit_update(b, form, buffers, scalars[: len(factors)], scalars[len(factors) :], first, extents.least(b, last, end))
 
     arguments = [*tensors, *shifted, emit.size(start), emit.size(end), *factors, *numbers]
     split(low, f"{form.name}.stretches", form, arguments, units, shares_of(low, units, work), body)

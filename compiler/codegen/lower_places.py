@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import I64, Value, at
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.runs import Runs, add_runs, copy_runs
@@ -66,9 +66,9 @@ class _Window:
         """Where the part begins in a tensor of the whole's type: at the nearest start at which it is inside."""
         b, kind = self.low.b, result_type(self.whole)
         size, length = map(self.low.size, self.sizes)
-        first = emit.most(b, emit.least(b, start, emit.minus(b, size, length)), 0)
+        first = extents.most(b, extents.least(b, start, extents.minus(b, size, length)), 0)
         step = self.low.size(product(kind.axes[self.position + 1 :]))
-        return at(b, self.low.pointer(tensor), emit.times(b, first, step), MEMORY_TYPES[kind.element])
+        return at(b, self.low.pointer(tensor), extents.times(b, first, step), MEMORY_TYPES[kind.element])
 
     def where_it_fits(self, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         """Emit the one where the part is no longer than the whole, else the other."""

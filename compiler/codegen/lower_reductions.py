@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.arg_extremes import emit_arg_extreme_columns, emit_arg_extreme_run
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, Value, at, is_float, load, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
@@ -45,7 +45,7 @@ def _reduction(low: Lowering, op: Op) -> None:
     def call(target: Value) -> None:
         arguments = [low.pointer(operand), target, *sizes]
         key = (nest.kind, nest.element, nest.axes, nest.reduced)
-        work = emit.times(low.b, low.size(product(kind.axes)), PICOSECONDS_A_BYTE * kind.element.bytes)
+        work = extents.times(low.b, low.size(product(kind.axes)), PICOSECONDS_A_BYTE * kind.element.bytes)
 
         def body(b: Builder, given: Sequence[Value], part: Part) -> None:
             nest.build(b, given[0], given[1], names.values(given), part)
@@ -135,7 +135,7 @@ class _ReductionNest:
 
         def inner(offsets: Offsets) -> None:
             if columns is not None:
-                stretch = None if kept else (emit.times(b, part.low, STRETCH), emit.times(b, part.high, STRETCH))
+                stretch = None if kept else (extents.times(b, part.low, STRETCH), extents.times(b, part.high, STRETCH))
                 self._columns(b, source, result, offsets, sizes, count, columns, stretch)
             elif len(summed) <= 1:
                 self._run(b, source, result, offsets, count)
@@ -159,7 +159,7 @@ class _ReductionNest:
     ) -> None:
         """One reduced axis with adjacent kept elements behind it: all of them, or a stretch."""
         width, start, target = sizes.of(b, columns.size), at(b, source, offsets[0], self.element), self._result_at(b, result, offsets[1])
-        low, high = (0, width) if stretch is None else (stretch[0], emit.least(b, stretch[1], width))
+        low, high = (0, width) if stretch is None else (stretch[0], extents.least(b, stretch[1], width))
         if self.kind.startswith("arg"):
             emit_arg_extreme_columns(b, self.kind, self.element, start, target, rows, width, low, high)
             return
@@ -189,7 +189,7 @@ class _ReductionNest:
         """Several reduced axes, the elements of the last one adjacent."""
 
         def produce(b: Builder, indices: Sequence[Value], i: Value, mask: Value | None) -> list[Value]:
-            place = emit.plus(b, offsets[0], i)
+            place = extents.plus(b, offsets[0], i)
             for index, axis in zip(indices, summed[:-1], strict=True):
                 place = step(b, place, index, sizes.of(b, axis.strides[0]))
             return [load(b, at(b, source, place, self.element), self.element, LANES, mask)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, environment, machine, memory
+from shapescript.compiler.codegen import emit, environment, extents, machine, memory
 from shapescript.compiler.codegen.context import DETAILS, ContextLayout, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, Builder, ElementType, Value
 from shapescript.compiler.codegen.machine import FunctionAt
@@ -150,10 +150,10 @@ class Lowering:
 
     def _row(self, whole: nodes.Value, start: nodes.Value, places: Size) -> Value:
         kind = result_type(whole)
-        most = emit.minus(self.b, self.size(kind.axes[0]), self.size(places))
-        first = emit.most(self.b, emit.least(self.b, self.number(start), most), 0)
+        most = extents.minus(self.b, self.size(kind.axes[0]), self.size(places))
+        first = extents.most(self.b, extents.least(self.b, self.number(start), most), 0)
         step = self.size(product(kind.axes[1:]))
-        return emit.at(self.b, self.pointer(whole), emit.times(self.b, first, step), MEMORY_TYPES[kind.element])
+        return emit.at(self.b, self.pointer(whole), extents.times(self.b, first, step), MEMORY_TYPES[kind.element])
 
     def caller_word(self, location: Location) -> int:
         """Which word of the context holds the address of what the caller gave for a storage of its own."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.context import WORD_BYTES, Word, load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at, function, load
 
@@ -52,7 +52,7 @@ def take(b: Builder, context: Value, count: Size, ask: Callable[[Builder, Value]
 
     `ask(builder, bytes)` emits the question for another chunk, and gives whether it was answered (I1).
     """
-    return b.call(_take(b.module, ask), [context, emit.size(emit.round_up(b, count, ALIGNMENT))])
+    return b.call(_take(b.module, ask), [context, emit.size(extents.round_up(b, count, ALIGNMENT))])
 
 
 def _take(module: Any, ask: Callable[[Builder, Value], Value]) -> Any:

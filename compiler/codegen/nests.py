@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import Builder, Value
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, Symbol, number, of, product
@@ -82,8 +82,8 @@ def step(b: Builder, offset: emit.Size, i: Value, stride: emit.Size) -> emit.Siz
     """offset + i * stride."""
     if isinstance(stride, int) and stride == 0:
         return offset
-    moved = emit.times(b, i, stride)
-    return moved if isinstance(offset, int) and offset == 0 else emit.plus(b, offset, moved)
+    moved = extents.times(b, i, stride)
+    return moved if isinstance(offset, int) and offset == 0 else extents.plus(b, offset, moved)
 
 
 class SizeArguments:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.emit import I1, I8, I32, I64, LANES, PTR, Builder, Value, at, iota, lane_mask, load, loop, splat, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Registers
 from shapescript.compiler.codegen.random import emit_first_groups, emit_words, stream
@@ -38,13 +38,13 @@ _PASS = permutation.feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + pl
 
 def window_capacity(b: Builder, rows: Value, size: Value) -> emit.Size:
     """Places that a window has: at least a batch, no more than the order, in whole vectors. A sample may be larger than any memory."""
-    wanted = emit.least(b, emit.most(b, size, WINDOW), rows)
-    return emit.round_up(b, emit.least(b, wanted, UNHEARD_OF_PLACES), WIDTH)
+    wanted = extents.least(b, extents.most(b, size, WINDOW), rows)
+    return extents.round_up(b, extents.least(b, wanted, UNHEARD_OF_PLACES), WIDTH)
 
 
 def window_words(b: Builder, capacity: emit.Size) -> emit.Size:
     """Of memory: the window's own, and as many again for the numbers that are searched and where they belong."""
-    return emit.plus(b, emit.times(b, capacity, 3), _ROWS)
+    return extents.plus(b, extents.times(b, capacity, 3), _ROWS)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Window:
         rows = at(b, self.memory, _ROWS, I64)
         known = load(b, at(b, self.memory, _END, I64), I64)
         with b.if_then(b.icmp_signed(">", b.add(start, emit.size(count)), known)):
-            wanted = emit.size(emit.least(b, b.sub(end, start), self.capacity))
+            wanted = emit.size(extents.least(b, b.sub(end, start), self.capacity))
             store(b, start, at(b, self.memory, _FIRST, I64))
             store(b, b.add(start, wanted), at(b, self.memory, _END, I64))
             numbers = at(b, rows, self.capacity, I64)
@@ -86,7 +86,7 @@ def _half_bits(b: Builder, n: Value) -> Value:
     known = b.module.globals.get(name)
     leading = known if known is not None else ir.Function(b.module, ir.FunctionType(I64, [I64, I1]), name)
     bits = b.sub(I64(64), b.call(leading, [b.sub(n, I64(1)), I1(0)]))
-    return emit.size(emit.most(b, b.lshr(b.add(bits, I64(1)), I64(1)), 1))
+    return emit.size(extents.most(b, b.lshr(b.add(bits, I64(1)), I64(1)), 1))
 
 
 def _emit_rows(b: Builder, arguments: Sequence[Value]) -> None:
@@ -208,12 +208,12 @@ def _copy(
             for place, copy in enumerate(copies):
                 source, apart, target = fields_[3 * place : 3 * place + 3]
                 here = at(b, source, b.mul(number, apart), I8)
-                copy.build(b, here, at(b, target, emit.times(b, i, copy.count), copy.element))
+                copy.build(b, here, at(b, target, extents.times(b, i, copy.count), copy.element))
 
         loop(b, part.low, part.high, 1, example)
 
     work = 2 * PICOSECONDS_A_BYTE * sum(copy.count * emit.element_bytes(copy.element) for copy in copies)
-    split(low, name, tuple(copies), [which, *words], count, shares_of(low, count, emit.times(low.b, count, work)), body)
+    split(low, name, tuple(copies), [which, *words], count, shares_of(low, count, extents.times(low.b, count, work)), body)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.behind_rows import BehindRows, rows_of_a_block
 from shapescript.compiler.codegen.contraction import (
     AfterRows,
@@ -212,8 +212,8 @@ class Product:
         cut = Cut.BATCH if batch else Cut.ROWS if behind else cut_of(plan, contraction)
         units = cut_units(low.b, plan, contraction, batch, cut)
         shares = shares_of(low, units, _work(low, contraction, batch, behind.work if behind else 0))
-        bytes_each = emit.round_up(low.b, scratch_bytes(low.target, contraction, low.b, epilogue=form, plan=plan), ALIGNMENT)
-        bytes_each = emit.plus(low.b, bytes_each, part.rounded_bytes(low.b, at_call) if part else 0)
+        bytes_each = extents.round_up(low.b, scratch_bytes(low.target, contraction, low.b, epilogue=form, plan=plan), ALIGNMENT)
+        bytes_each = extents.plus(low.b, bytes_each, part.rounded_bytes(low.b, at_call) if part else 0)
 
         def body(b: emit.Builder, given: Sequence[Value], share_: Part) -> None:
             left, right, scratch, bytes_of_share, *rest = given
@@ -223,7 +223,7 @@ class Product:
                 return values.of(b, size)
 
             contraction, batch = shape.contraction(here), shape.batch(here)
-            own = emit.at(b, scratch, emit.times(b, share_.share, bytes_of_share), emit.I8)
+            own = emit.at(b, scratch, extents.times(b, share_.share, bytes_of_share), emit.I8)
             share, before_run, after_rows = None, None, None
             if cut is Cut.BATCH:
                 batch[0] = replace(batch[0], low=share_.low, size=share_.high)
@@ -257,7 +257,7 @@ class Product:
                 after_rows=after_rows,
             )
 
-        with low.scratch(emit.times(low.b, shares, bytes_each)) as scratch:
+        with low.scratch(extents.times(low.b, shares, bytes_each)) as scratch:
             order = {value: place for place, value in enumerate((*region.parameters, *self.inputs))}
             used = tuple(order[value] for value in (*epilogue.varying, *epilogue.uniform))
             own = (shape.element, axes, stored, used, self.indexed, region_key(region, free_values(region)))
@@ -277,9 +277,9 @@ class Product:
 
 def _work(low: Lowering, contraction: Contraction, batch: Sequence[BatchAxis], behind: int) -> emit.Size:
     """Picoseconds that a product takes one core, about; `behind` are those that an element of the result takes besides."""
-    steps = emit.plus(low.b, emit.times(low.b, contraction.k, PICOSECONDS_A_VECTOR // low.target.lanes), behind)
+    steps = extents.plus(low.b, extents.times(low.b, contraction.k, PICOSECONDS_A_VECTOR // low.target.lanes), behind)
     for count in (contraction.m, contraction.n, *(axis.size for axis in batch)):
-        steps = emit.times(low.b, steps, count)
+        steps = extents.times(low.b, steps, count)
     return steps
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.context import load_address, load_word, store_word
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, Builder, ElementType, Value
 from shapescript.compiler.codegen.machine import clock
@@ -74,7 +74,7 @@ class Probes:
     def shared(self, threads: Value) -> None:
         """What runs next for the row is shared out to so many threads."""
         cell = _cell(self.b, self._table, self._current, Column.THREADS)
-        emit.store(self.b, emit.size(emit.most(self.b, emit.load(self.b, cell, I64), threads)), cell)
+        emit.store(self.b, emit.size(extents.most(self.b, emit.load(self.b, cell, I64), threads)), cell)
 
     def _call(self, name: str, arguments: Sequence[Value], result: ElementType, body: Callable[[Builder, Sequence[Value]], None]) -> Any:
         """Call a function of the table and these; `body` emits it, at its first use."""
@@ -96,7 +96,7 @@ class Probes:
         store_word(b, row, event, Event.ROW)
         store_word(b, now, event, Event.BEGAN)
         store_word(b, I64(0), event, Event.ENDED)
-        _set(b, table, Cell.EVENT, emit.size(emit.least(b, b.add(number, I64(1)), _get(b, table, Cell.EVENT_LIMIT))))
+        _set(b, table, Cell.EVENT, emit.size(extents.least(b, b.add(number, I64(1)), _get(b, table, Cell.EVENT_LIMIT))))
         b.ret(event)
 
     def _emit_leave(self, b: Builder, given: Sequence[Value]) -> None:
@@ -122,7 +122,7 @@ def _add(b: Builder, table: Value, row: emit.Size, column: Column, amount: Value
 
 
 def _cell(b: Builder, table: Value, row: emit.Size, column: Column) -> Value:
-    return emit.at(b, table, emit.plus(b, emit.times(b, row, len(Column)), FIRST_ROW + column), I64)
+    return emit.at(b, table, extents.plus(b, extents.times(b, row, len(Column)), FIRST_ROW + column), I64)
 
 
 def _get(b: Builder, table: Value, cell: Cell) -> Value:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import BLOCK, I64, LANES, Builder, Size, Value, at, lane_mask, load, loop, store
 from shapescript.compiler.codegen.reductions_blocks import (
     BlockTree,
@@ -62,21 +62,21 @@ def reduce_run(b: Builder, reductions: Sequence[Reduction], count: Size, produce
 def block_values(b: Builder, reductions: Sequence[Reduction], count: Size, t: Value, produce: ProduceRun) -> list[Value]:
     """What block t of `count` elements is reduced to, a scalar for each; `produce` as in `reduce_run`."""
     start = b.mul(t, I64(BLOCK))
-    lanes = _run_block(b, reductions, start, emit.least(b, emit.minus(b, count, start), BLOCK), produce)
+    lanes = _run_block(b, reductions, start, extents.least(b, extents.minus(b, count, start), BLOCK), produce)
     return [lanes_to_one(b, r, x) for r, x in zip(reductions, lanes, strict=True)]
 
 
 def _run_block(b: Builder, reductions: Sequence[Reduction], start: Size, depth: Size, produce: ProduceRun) -> list[Value]:
     """The 16 lanes of one block."""
-    whole = emit.times(b, emit.quotient(b, depth, LANES), LANES)
+    whole = extents.times(b, extents.quotient(b, depth, LANES), LANES)
 
     def turn(i: Value, totals: Sequence[Value], mask: Value | None = None) -> list[Value]:
-        return combine_each(b, reductions, totals, produce(b, emit.size(emit.plus(b, start, i)), mask), mask)
+        return combine_each(b, reductions, totals, produce(b, emit.size(extents.plus(b, start, i)), mask), mask)
 
     lanes = [r.starting(LANES) for r in reductions]
     if whole != 0:
         lanes = loop(b, 0, whole, LANES, turn, lanes)
-    rest = emit.minus(b, depth, whole)
+    rest = extents.minus(b, depth, whole)
     if isinstance(rest, int):
         return turn(emit.size(whole), lanes, lane_mask(b, rest, LANES)) if rest else lanes
     some = b.icmp_signed(">", rest, I64(0))
@@ -87,7 +87,7 @@ def reduce_strided(b: Builder, reductions: Sequence[Reduction], sizes: Sequence[
     """Reduce over axes of the given sizes, in row-major order; `produce(builder, indices)` gives the element there, a scalar for each."""
     count: Size = 1
     for axis in sizes:
-        count = emit.times(b, count, axis)
+        count = extents.times(b, count, axis)
     total = emit.size(count)
     tree, rooms = BlockTree(b, reductions), [emit.stack(b, r.element, LANES) for r in reductions]
     results = [emit.stack(b, r.element, 1) for r in reductions]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.emit import BLOCK, I1, I64, LANES, Builder, ElementType, Size, Value, at, is_float, load, store
 from shapescript.compiler.numerics import elementary
 from shapescript.compiler.numerics.scalar import Argument, Kind
@@ -63,7 +63,7 @@ def of_nothing(b: Builder, reductions: Sequence[Reduction], count: Size, totals:
 
 def block_count(b: Builder, count: Size) -> Size:
     """Blocks of a reduction of `count` elements; one for none."""
-    return emit.ceil_quotient(b, emit.most(b, count, 1), BLOCK)
+    return extents.ceil_quotient(b, extents.most(b, count, 1), BLOCK)
 
 
 class BlockTree:
@@ -83,7 +83,7 @@ class BlockTree:
         stride = self.columns * (self.width or 1)
 
         def place(room: Value, element: Any, level: Value) -> Value:
-            return at(b, room, emit.plus(b, emit.times(b, level, stride), column), element)
+            return at(b, room, extents.plus(b, extents.times(b, level, stride), column), element)
 
         def take_in(state: Sequence[Value]) -> list[Value]:
             bits, level, *current = state

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import BLOCK, I64, LANES, Builder, Size, Value, at, element_bytes, lane_mask, load, loop, store
 from shapescript.compiler.codegen.reductions_blocks import BlockTree, Reduction, block_count, combine_each, of_nothing
 from shapescript.compiler.codegen.target import Target
@@ -67,11 +67,11 @@ def reduce_columns(
 
 def _each_vector(b: Builder, low: Size, high: Size, width: int, body: Callable[[Value, Value | None], None]) -> None:
     """Whole vectors of columns, then a masked one for what is left."""
-    count = emit.minus(b, high, low)
-    whole = emit.plus(b, low, emit.times(b, emit.quotient(b, count, width), width))
+    count = extents.minus(b, high, low)
+    whole = extents.plus(b, low, extents.times(b, extents.quotient(b, count, width), width))
     if not (isinstance(count, int) and count < width):
         loop(b, low, whole, width, lambda c, _: body(c, None))
-    rest = emit.minus(b, high, whole)
+    rest = extents.minus(b, high, whole)
     if isinstance(rest, int):
         if rest:
             body(emit.size(whole), lane_mask(b, rest, width))
@@ -108,18 +108,18 @@ def _strips(
         return [*lanes[: lane * many], *grown, *lanes[(lane + 1) * many :]]
 
     def block_lanes(start: Size, depth: Size, column: Value, mask: Value | None) -> list[Value]:
-        whole = emit.times(b, emit.quotient(b, depth, LANES), LANES)
-        rest = emit.minus(b, depth, whole)
+        whole = extents.times(b, extents.quotient(b, depth, LANES), LANES)
+        rest = extents.minus(b, depth, whole)
 
         def sixteen(r: Value, lanes: Sequence[Value]) -> list[Value]:
             for lane in range(LANES):
-                lanes = grow(lanes, lane, emit.plus(b, emit.plus(b, start, r), lane), column, mask)
+                lanes = grow(lanes, lane, extents.plus(b, extents.plus(b, start, r), lane), column, mask)
             return list(lanes)
 
         def last_rows() -> list[Value]:
             lanes = sums
             for lane in range(LANES - 1):
-                row = emit.plus(b, emit.plus(b, start, whole), lane)
+                row = extents.plus(b, extents.plus(b, start, whole), lane)
                 if isinstance(rest, int):
                     lanes = grow(lanes, lane, row, column, mask) if lane < rest else lanes
                 else:
@@ -155,7 +155,7 @@ def _strips(
 
             def block(t: Value, _: Sequence[Value]) -> list[Value]:
                 start = b.mul(t, I64(BLOCK))
-                values = block_values(start, emit.least(b, emit.minus(b, rows, start), BLOCK), column, mask)
+                values = block_values(start, extents.least(b, extents.minus(b, rows, start), BLOCK), column, mask)
                 return tree.add(b, t, b.icmp_signed("==", b.add(t, I64(1)), emit.size(blocks)), values)
 
             totals = loop(b, 0, blocks, 1, block, [r.starting(width) for r in reductions])
@@ -188,10 +188,10 @@ def _accumulators(
     blocks = block_count(b, rows)
 
     def chunk(first: Value, _: Sequence[Value]) -> None:
-        end = emit.least(b, emit.plus(b, first, CHUNK), high)
+        end = extents.least(b, extents.plus(b, first, CHUNK), high)
 
         def cells(lane: Size, column: Value) -> list[Value]:
-            place = emit.plus(b, emit.times(b, lane, CHUNK), b.sub(column, first))
+            place = extents.plus(b, extents.times(b, lane, CHUNK), b.sub(column, first))
             return [at(b, room, place, r.element) for room, r in zip(rooms, reductions, strict=True)]
 
         def sums(mine: Sequence[Value]) -> list[Value]:
@@ -199,7 +199,7 @@ def _accumulators(
 
         def block(t: Value, _: Sequence[Value]) -> None:
             start = b.mul(t, I64(BLOCK))
-            stop = emit.least(b, emit.plus(b, start, BLOCK), rows)
+            stop = extents.least(b, extents.plus(b, start, BLOCK), rows)
 
             def clear(i: Value, _: Sequence[Value]) -> None:
                 for room, r in zip(rooms, reductions, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import BLOCK, I64, LANES, Builder, Size, Value, iota, load, loop, splat, store
 from shapescript.compiler.codegen.reductions_blocks import BlockTree, Reduction, combine_each, lanes_to_one, of_nothing
 
@@ -21,7 +21,7 @@ def reduce_runs(b: Builder, reductions: Sequence[Reduction], sizes: Sequence[Siz
     *outer, length = sizes
     count = length
     for axis in outer:
-        count = emit.times(b, count, axis)
+        count = extents.times(b, count, axis)
     nest = _Runs(b, reductions, emit.size(length), emit.size(count), produce)
     return of_nothing(b, reductions, count, nest.reduce(outer))
 
@@ -63,7 +63,7 @@ class _Runs:
             lane = b.and_(begun, I64(LANES - 1))
             is_aligned = b.icmp_signed("==", lane, I64(0))
             room = b.select(is_aligned, b.sub(I64(BLOCK), b.and_(begun, I64(BLOCK - 1))), b.sub(I64(LANES), lane))
-            count = emit.size(emit.least(b, b.sub(self.length, place), room))
+            count = emit.size(extents.least(b, b.sub(self.length, place), room))
             whole = b.select(is_aligned, b.and_(count, I64(-LANES)), I64(0))
 
             def vector(i: Value, carried: Sequence[Value]) -> list[Value]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import I64, LANES, PTR, Builder, ElementType, Value, at, load, splat, store
 from shapescript.compiler.codegen.indexing import ALL_GOOD, first_outside, load_inside
@@ -35,9 +35,9 @@ def _cross_entropy(low: Lowering, op: Op) -> None:
     names = SizeArguments()
     count, width, element = names.name(rows), names.name(classes), kind.element
     shape = _Rows(element, low.has_place(probabilities))
-    bytes_needed = emit.times(b, emit.round_up(b, low.size(rows), LANES), 2 * element.bytes)
+    bytes_needed = extents.times(b, extents.round_up(b, low.size(rows), LANES), 2 * element.bytes)
     label_pointer = low.pointer(labels) if kind.rank > 1 else None
-    with low.scratch(emit.plus(b, bytes_needed, LOSS_BYTES)) as scratch:
+    with low.scratch(extents.plus(b, bytes_needed, LOSS_BYTES)) as scratch:
         if label_pointer is None:  # one row: its label is a number
             label_pointer = at(b, scratch, 8, emit.I8)
             store(b, low.number(labels), label_pointer)
@@ -66,7 +66,7 @@ def _cross_entropy(low: Lowering, op: Op) -> None:
         label = load(b, b.select(found, at(b, label_pointer, bad, I64), scratch), I64)
         low.fail_if(found, Site("label", op), [bad, label, wide])
         low.fail_if(b.icmp_signed("==", many, I64(0)), Site("reduction of nothing", op))
-        work = emit.times(b, emit.times(b, many, wide), PICOSECONDS_A_LOGIT)
+        work = extents.times(b, extents.times(b, many, wide), PICOSECONDS_A_LOGIT)
         split(low, "cross_entropy", key, arguments, many, shares_of(low, many, work), each_row)
         low.shared("cross_entropy_mean", key, arguments, mean)
         low.define(loss, low.load_number(scratch, element))
@@ -96,7 +96,7 @@ class _Rows:
         sums, gaps = self._room(b, scratch, rows)
 
         def row(r: Value, _: Sequence[Value]) -> None:
-            start = emit.times(b, r, classes)
+            start = extents.times(b, r, classes)
             line, shares = (at(b, tensor, start, self.kind) for tensor in (logits, probabilities))
             total, gap = self._row(b, line, load_inside(b, labels, r, classes), shares, classes)
             store(b, total, at(b, sums, r, self.kind))
@@ -107,7 +107,7 @@ class _Rows:
     def _room(self, b: Builder, scratch: Value, rows: emit.Size) -> tuple[Value, Value]:
         """Where the rows' sums and gaps lie."""
         sums = at(b, scratch, LOSS_BYTES, emit.I8)
-        return sums, at(b, sums, emit.round_up(b, rows, LANES), self.kind)
+        return sums, at(b, sums, extents.round_up(b, rows, LANES), self.kind)
 
     def mean(self, b: Builder, scratch: Value, rows: emit.Size) -> None:
         """The loss, from what the rows have left."""

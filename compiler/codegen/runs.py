@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from shapescript.compiler.codegen import emit, scalars
+from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, Value, at, load, store
 from shapescript.compiler.codegen.leaf_updates import each_vector
@@ -36,7 +36,7 @@ def copy_runs(low: Lowering, runs: Runs, target: Value, source: Value) -> None:
     width = emit.element_bytes(MEMORY_TYPES[runs.element])
 
     def run(b: Builder, target: Value, source: Value, length: emit.Size) -> None:
-        copy_bytes(b, target, source, emit.times(b, length, width))
+        copy_bytes(b, target, source, extents.times(b, length, width))
 
     _each_run(low, "copy_runs", runs, target, source, run)
 
@@ -69,7 +69,7 @@ def _each_run(low: Lowering, name: str, runs: Runs, target: Value, source: Value
 
         def stretch(b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
             there, here = (at(b, tensor, start, element) for tensor in given)
-            run(b, there, here, emit.minus(b, end, start))
+            run(b, there, here, extents.minus(b, end, start))
 
         split_elements(low, name, runs.element, [target, source], length, 2 * PICOSECONDS_A_BYTE * width, stretch)
         return
@@ -82,7 +82,7 @@ def _each_run(low: Lowering, name: str, runs: Runs, target: Value, source: Value
         end = part.high
 
         def turn(i: Value, _: Sequence[Value]) -> None:
-            here, there = (at(b, given[place], emit.times(b, i, step), element) for place, step in enumerate((target_step, source_step)))
+            here, there = (at(b, given[place], extents.times(b, i, step), element) for place, step in enumerate((target_step, source_step)))
             run(b, here, there, length)
 
         if not isinstance(length, int):  # of no elements there may be any number of runs
@@ -91,5 +91,5 @@ def _each_run(low: Lowering, name: str, runs: Runs, target: Value, source: Value
 
     arguments = [target, source, *(emit.size(low.size(size)) for size in names.run_time)]
     units = low.size(runs.count)
-    work = emit.times(low.b, low.size(runs.count * runs.length), 2 * PICOSECONDS_A_BYTE * width)
+    work = extents.times(low.b, low.size(runs.count * runs.length), 2 * PICOSECONDS_A_BYTE * width)
     split(low, name, (runs.element, sizes), arguments, units, shares_of(low, units, work), body)

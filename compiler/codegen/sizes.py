@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import F64, I64, Builder, Value
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, Symbol
@@ -75,8 +75,8 @@ class SizeValues:
         for monomial, count in size.terms:
             term: emit.Size = count
             for symbol in monomial:
-                term = emit.times(b, term, self._symbol(b, symbol))
-            total = emit.plus(b, total, term) if total != 0 else term
+                term = extents.times(b, term, self._symbol(b, symbol))
+            total = extents.plus(b, total, term) if total != 0 else term
         return total
 
     def magnitude(self, b: Builder, size: Size) -> Value:

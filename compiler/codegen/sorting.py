@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.along import Range, ranges_of, three_axes, units_of, where_any
 from shapescript.compiler.codegen.emit import F32, I32, I64, Builder, ElementType, Value, at, is_float, load, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
@@ -37,13 +37,13 @@ def _argsort(low: Lowering, op: Op) -> None:
         values = names.values(given)
         before, count, behind = (values.of(b, size) for size in sizes)
         sort = _Sort(b, MEMORY_TYPES[kind.element], b.sext(given[3], I64), count, behind)
-        own = at(b, given[2], emit.times(b, part.share, emit.times(b, count, 2)), PAIR)
+        own = at(b, given[2], extents.times(b, part.share, extents.times(b, count, 2)), PAIR)
         ranges = ranges_of(b, before, behind, part)
         where_any(b, (before, count, behind), lambda: sort.rows(given[0], given[1], own, *ranges))
 
-    units, buffer = units_of(low, axes), emit.times(low.b, low.size(axes[1]), 2 * PAIR_BYTES)
+    units, buffer = units_of(low, axes), extents.times(low.b, low.size(axes[1]), 2 * PAIR_BYTES)
     shares = shares_of(low, units, _work(low, axes))
-    with low.scratch(emit.times(low.b, _none_of_nothing(low, op, buffer), shares)) as scratch:
+    with low.scratch(extents.times(low.b, _none_of_nothing(low, op, buffer), shares)) as scratch:
         arguments = [low.pointer(x), low.pointer(op.result), scratch, low.number(descending)]
         arguments += [emit.size(low.size(size)) for size in names.run_time]
         split(low, "argsort", (kind.element, sizes), arguments, units, shares, body)
@@ -53,14 +53,14 @@ def _work(low: Lowering, axes: Sequence[Size]) -> emit.Size:
     """Of each element in each pass of merging."""
     count = low.size(axes[1])
     passes = count.bit_length() if isinstance(count, int) else USUAL_PASSES
-    return emit.times(low.b, low.size(product(axes)), passes * PICOSECONDS_A_MOVE)
+    return extents.times(low.b, low.size(product(axes)), passes * PICOSECONDS_A_MOVE)
 
 
 def _none_of_nothing(low: Lowering, op: Op, count: emit.Size) -> emit.Size:
     """The count, but 0 for a tensor without elements: its axis may be longer than there is memory for."""
     elements: emit.Size = 1
     for axis in result_type(op.result).axes:
-        elements = emit.times(low.b, elements, low.size(axis))
+        elements = extents.times(low.b, elements, low.size(axis))
     if isinstance(elements, int):
         return count if elements else 0
     return low.b.select(low.b.icmp_signed("==", elements, I64(0)), I64(0), emit.size(count))
@@ -81,7 +81,7 @@ class _Sort:
         b = self.b
 
         def block(i: Value, _: Sequence[Value]) -> None:
-            start = b.mul(i, emit.size(emit.times(b, self.count, self.behind)))
+            start = b.mul(i, emit.size(extents.times(b, self.count, self.behind)))
             emit.loop(b, *behind, 1, lambda k, _: self._row(source, result, scratch, b.add(start, k)))
 
         emit.loop(b, *before, 1, block)
@@ -118,7 +118,7 @@ class _Sort:
         twice = b.shl(width, I64(1))
 
         def pair(start: Value, _: Sequence[Value]) -> None:
-            middle, end = (emit.size(emit.least(b, b.add(start, length), self.count)) for length in (width, twice))
+            middle, end = (emit.size(extents.least(b, b.add(start, length), self.count)) for length in (width, twice))
             self._merge(source, target, start, middle, end)
 
         emit.loop(b, 0, self.count, twice, pair)

@@ -14,7 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.context import Word, load_address, load_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at
 from shapescript.compiler.codegen.lowering import HOST_FAILED, START_WORKERS, Lowering, ask
@@ -62,7 +62,7 @@ def _shares(module: Any, target: Target) -> Any:
     fn, b = emit.function(module, "shares", [PTR, I64, I64], I64)
     context, units, work = fn.args
     threads = load_word(b, context, Word.THREADS)
-    with b.if_then(b.icmp_signed("<=", emit.size(emit.least(b, threads, units)), I64(1))):
+    with b.if_then(b.icmp_signed("<=", emit.size(extents.least(b, threads, units)), I64(1))):
         b.ret(I64(1))
     worth = b.udiv(work, load_word(b, context, Word.GRAIN))
     with b.if_then(b.icmp_unsigned("<=", worth, I64(1))):
@@ -73,7 +73,7 @@ def _shares(module: Any, target: Target) -> Any:
             b.ret(I64(NOT_ANSWERED))
         with b.if_then(b.icmp_signed("==", load_word(b, context, Word.POOL), I64(0))):
             b.ret(I64(1))
-    b.ret(emit.size(emit.least(b, emit.least(b, load_word(b, context, Word.THREADS), units), worth)))
+    b.ret(emit.size(extents.least(b, extents.least(b, load_word(b, context, Word.THREADS), units), worth)))
     return fn
 
 
@@ -99,14 +99,14 @@ def split_elements(
 ) -> None:
     """Have a kernel do so many elements, each of which takes one core some picoseconds: `body(builder, arguments, start, end)` does those
     of one share, which start at a multiple of STRETCH."""
-    units = emit.ceil_quotient(low.b, count, STRETCH)
+    units = extents.ceil_quotient(low.b, count, STRETCH)
 
     def stretches(b: Builder, given: Sequence[Value], part: Part) -> None:
         *own, all_ = given
-        start, end = (emit.times(b, unit, STRETCH) for unit in (part.low, part.high))
-        body(b, own, start, emit.least(b, end, all_))
+        start, end = (extents.times(b, unit, STRETCH) for unit in (part.low, part.high))
+        body(b, own, start, extents.least(b, end, all_))
 
-    shares = shares_of(low, units, emit.times(low.b, count, picoseconds))
+    shares = shares_of(low, units, extents.times(low.b, count, picoseconds))
     split(low, name, key, [*arguments, emit.size(count)], units, shares, stretches)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at, load, loop, store
 from shapescript.compiler.codegen.lowering import Lowering
 from shapescript.compiler.codegen.nests import Axis
@@ -28,14 +28,14 @@ def shared_units(b: Builder, kept: Sequence[Axis], columns: Axis | None, size: C
     """What threads share out: places along the outermost kept axis, else stretches of columns. A reduction to one number is one."""
     if kept:
         return size(kept[0].size)
-    return 1 if columns is None else emit.ceil_quotient(b, size(columns.size), STRETCH)
+    return 1 if columns is None else extents.ceil_quotient(b, size(columns.size), STRETCH)
 
 
 def split_blocks(
     low: Lowering, name: str, key: Hashable, arguments: Sequence[Value], units: Size, shares: Size, values: int, blocks: Blocks, join: Join
 ) -> None:
     """`blocks(b, arguments, parts, part)` leaves so many values of each block in the parts, `join(b, arguments, parts)` does the rest."""
-    with low.scratch(emit.times(low.b, units, WORD * values)) as parts:
+    with low.scratch(extents.times(low.b, units, WORD * values)) as parts:
         given = [parts, *arguments]
         split(low, f"{name}_blocks", key, given, units, shares, lambda b, given, part: blocks(b, given[1:], given[0], part))
         low.shared(f"{name}_join", key, given, lambda b, given: join(b, given[1:], given[0]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import F64, I1, I64, PTR, VOID, Builder, Value, at, load, store
 from shapescript.compiler.codegen.lowering import Lowering, Site
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, STRETCH, split_elements
@@ -44,7 +44,7 @@ def copy_storage(low: Lowering, target: Value, source: Value, count: emit.Size) 
 
     def copy(b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
         there, here = (at(b, storage, start, emit.I8) for storage in given)
-        copy_bytes(b, there, here, emit.minus(b, end, start))
+        copy_bytes(b, there, here, extents.minus(b, end, start))
 
     split_elements(low, "copy", None, [target, source], count, 2 * PICOSECONDS_A_BYTE, copy)
 
@@ -56,7 +56,7 @@ def clear_storage(low: Lowering, target: Value, count: emit.Size) -> None:
         return
 
     def clear(b: Builder, given: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
-        clear_bytes(b, at(b, given[0], start, emit.I8), emit.minus(b, end, start))
+        clear_bytes(b, at(b, given[0], start, emit.I8), extents.minus(b, end, start))
 
     split_elements(low, "clear", None, [target], count, PICOSECONDS_A_BYTE, clear)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import extents
 from shapescript.compiler.codegen.emit import PTR, Builder, Value, at
 from shapescript.compiler.codegen.fold import emit_fold
 from shapescript.compiler.codegen.in_scratch import InScratch
@@ -109,7 +109,7 @@ class _OfWindows(_ByExample):
         step, element = self.names.name(product(kind.axes[1:])), MEMORY_TYPES[kind.element]
 
         def make(b: Builder, sizes: SizeValues, tensor: Value, scratch: Value, example: Value) -> None:
-            source = at(b, tensor, emit.times(b, example, sizes.of(b, step)), element)
+            source = at(b, tensor, extents.times(b, example, sizes.of(b, step)), element)
             emit_windows(b, sizes, shape, source, scratch, fill)
 
         return InScratch(place, is_run, self.part_of(self.op.attributes["axes"], kind), low.pointer(x), make, ("windows", shape, str(fill)))
@@ -133,7 +133,7 @@ class _Folded(_ByExample):
         count, element = self.names.name(product(kind.axes[1:])), MEMORY_TYPES[kind.element]
 
         def add(b: Builder, sizes: SizeValues, tensor: Value, scratch: Value, example: Value) -> None:
-            target = at(b, tensor, emit.times(b, example, sizes.of(b, count)), element)
+            target = at(b, tensor, extents.times(b, example, sizes.of(b, count)), element)
             emit_fold(b, sizes, shape, count, scratch, target)
 
         pointer = self.low.pointer(result)

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.block import refuse_above
 from shapescript.compiler.codegen.emit import LANES, Builder, ElementType, Value, lane_mask, loop, shuffle
 from shapescript.compiler.codegen.leaf_updates import each_vector
@@ -146,7 +146,7 @@ def lanes_between(b: Builder, low: emit.Size, high: emit.Size, i: emit.Size) -> 
     if isinstance(low, int) and isinstance(high, int) and isinstance(i, int):
         return ir.Constant(emit.vector_of(emit.I1, LANES), [int(low <= i + lane < high) for lane in range(LANES)])
     lanes = emit.iota(LANES)
-    bounds = [emit.splat(b, emit.size(emit.minus(b, bound, i)), LANES) for bound in (low, high)]
+    bounds = [emit.splat(b, emit.size(extents.minus(b, bound, i)), LANES) for bound in (low, high)]
     return b.and_(b.icmp_signed(">=", lanes, bounds[0]), b.icmp_signed("<", lanes, bounds[1]))
 
 
@@ -185,11 +185,11 @@ class Walk:
         size = self.of(axis.length if isinstance(axis, Along) else axis.size)
 
         def turn(i: Value, _: Sequence[Value]) -> None:
-            here = emit.plus(b, emit.times(b, number, size), i)
+            here = extents.plus(b, extents.times(b, number, size), i)
             if not isinstance(axis, Along):
-                self._axes(axes[1:], here, emit.plus(b, offset, emit.times(b, i, self.of(axis.step))))
+                self._axes(axes[1:], here, extents.plus(b, offset, extents.times(b, i, self.of(axis.step))))
                 return
-            start = emit.minus(b, emit.times(b, i, self.of(axis.dilation)), self.of(axis.before))
+            start = extents.minus(b, extents.times(b, i, self.of(axis.dilation)), self.of(axis.before))
             self.starts.append(start)
             if len(self.starts) == len(self.shape.windowed):
                 self._prepare_rows(axis, start)
@@ -201,23 +201,23 @@ class Walk:
     def _prepare_rows(self, axis: Along, start: emit.Size) -> None:
         """Which elements of the rows from here on lie inside along the last windowed axis."""
         b, count = self.b, self.of(axis.count)
-        low = emit.least(b, self._windows_before(axis, emit.minus(b, 0, start)), count)
-        high = emit.least(b, self._windows_before(axis, emit.minus(b, self.of(axis.size), start)), count)
-        self.bounds = low, emit.most(b, high, low)
+        low = extents.least(b, self._windows_before(axis, extents.minus(b, 0, start)), count)
+        high = extents.least(b, self._windows_before(axis, extents.minus(b, self.of(axis.size), start)), count)
+        self.bounds = low, extents.most(b, high, low)
         self.lanes = None
         if isinstance(count, int) and count <= MOST_MASKS * LANES:
-            step = emit.times(b, self.of(axis.stride), self.of(axis.step))
+            step = extents.times(b, self.of(axis.stride), self.of(axis.step))
             masks = ((lanes_between(b, *self.bounds, i), lane_mask(b, count - i, LANES)) for i in range(0, count, LANES))
             self.lanes = tuple(_lanes(b, inside, valid, step) for inside, valid in masks)
 
     def _windows_before(self, axis: Along, places: emit.Size) -> emit.Size:
         """How many windows begin within so many places."""
         b, stride = self.b, self.of(axis.stride)
-        at_least_none = emit.most(b, places, 0)
+        at_least_none = extents.most(b, places, 0)
         if isinstance(stride, int):
-            return emit.ceil_quotient(b, at_least_none, stride) if stride else 0
-        stride = emit.most(b, stride, 1)
-        return b.udiv(emit.size(emit.plus(b, at_least_none, emit.minus(b, stride, 1))), emit.size(stride))
+            return extents.ceil_quotient(b, at_least_none, stride) if stride else 0
+        stride = extents.most(b, stride, 1)
+        return b.udiv(emit.size(extents.plus(b, at_least_none, extents.minus(b, stride, 1))), emit.size(stride))
 
     def _numbers(
         self, axes: Sequence[Along], starts: Sequence[emit.Size], number: emit.Size, offset: emit.Size, valid: list[Value]
@@ -230,17 +230,17 @@ class Walk:
         count, size, step, stride = map(self.of, (axis.count, axis.size, axis.step, axis.stride))
 
         def turn(i: Value, _: Sequence[Value]) -> None:
-            place = emit.plus(b, emit.times(b, i, stride), start)
+            place = extents.plus(b, extents.times(b, i, stride), start)
             is_inside = b.icmp_unsigned("<", emit.size(place), emit.size(size))
-            here, there = emit.plus(b, emit.times(b, number, count), i), emit.plus(b, offset, emit.times(b, place, step))
+            here, there = extents.plus(b, extents.times(b, number, count), i), extents.plus(b, offset, extents.times(b, place, step))
             self._numbers(axes[1:], starts[1:], here, there, [*valid, is_inside])
 
         loop(b, 0, count, 1, turn)
 
     def _row(self, axis: Along, start: emit.Size, number: emit.Size, offset: emit.Size, valid: list[Value]) -> None:
         b, count, step = self.b, self.of(axis.count), self.of(axis.step)
-        first, step_along = emit.plus(b, offset, emit.times(b, start, step)), emit.times(b, self.of(axis.stride), step)
-        row = Row(emit.times(b, number, count), count, *self.bounds, first, step_along, self.lanes)
+        first, step_along = extents.plus(b, offset, extents.times(b, start, step)), extents.times(b, self.of(axis.stride), step)
+        row = Row(extents.times(b, number, count), count, *self.bounds, first, step_along, self.lanes)
         if not valid:
             self.inside(row)
             return

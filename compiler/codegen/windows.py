@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.elements import known_number
 from shapescript.compiler.codegen.emit import LANES, Builder, ElementType, Value, at, load, load_strided, shuffle, splat, store
 from shapescript.compiler.codegen.leaf_updates import each_vector
@@ -32,7 +32,7 @@ def _windows(low: Lowering, op: Op) -> None:
 
     kind, first = result_type(op.result), shape.axes[0]
     units = low.size(names.original(first.length if isinstance(first, Along) else first.size))
-    work = emit.times(low.b, low.size(product(kind.axes)), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
+    work = extents.times(low.b, low.size(product(kind.axes)), 2 * PICOSECONDS_A_BYTE * kind.element.bytes)
     arguments = [low.pointer(x), low.pointer(op.result), *(emit.size(low.size(size)) for size in names.run_time)]
     split(low, "windows", (shape, str(fill)), arguments, units, shares_of(low, units, work), body)
 
@@ -64,7 +64,7 @@ def emit_windows(
             if lanes.apart is None:
                 value = load(b, beside(b, source, i, element), element, LANES, lanes.inside)
             else:
-                starts = (emit.plus(b, emit.times(b, i, 2), part * LANES) for part in range(2))
+                starts = (extents.plus(b, extents.times(b, i, 2), part * LANES) for part in range(2))
                 parts = zip(starts, lanes.apart, strict=True)
                 one, other = (load(b, beside(b, source, start, element), element, LANES, mask) for start, mask in parts)
                 value = shuffle(b, one, other, range(0, 2 * LANES, 2))
@@ -80,16 +80,16 @@ def emit_windows(
 
 def _gather_row(b: Builder, element: ElementType, row: Row, source: Value, target: Value, filled: Value) -> None:
     """A row whose elements don't lie side by side."""
-    inside = emit.minus(b, row.high, row.low)
-    start, there = beside(b, source, emit.times(b, row.low, row.step), element), at(b, target, row.low, element)
+    inside = extents.minus(b, row.high, row.low)
+    start, there = beside(b, source, extents.times(b, row.low, row.step), element), at(b, target, row.low, element)
 
     def vector(i: Value, mask: Value | None) -> None:
-        place, valid = at(b, start, emit.times(b, i, row.step), element), None if mask is None else emit.minus(b, inside, i)
+        place, valid = at(b, start, extents.times(b, i, row.step), element), None if mask is None else extents.minus(b, inside, i)
         store(b, load_strided(b, place, row.step, element, LANES, valid), at(b, there, i, element), mask)
 
     _fill(b, element, target, row.low, filled)
     each_vector(b, inside, vector)
-    _fill(b, element, at(b, target, row.high, element), emit.minus(b, row.count, row.high), filled)
+    _fill(b, element, at(b, target, row.high, element), extents.minus(b, row.count, row.high), filled)
 
 
 def _fill(b: Builder, element: ElementType, target: Value, count: emit.Size, filled: Value) -> None:
