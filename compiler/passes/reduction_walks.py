@@ -2,7 +2,7 @@
 
 A reduction whose operand needs the result of another is in a later walk: softmax takes three, for the greatest element, the sum of the
 exponentials, and the quotients. What two walks need is computed in both where that is cheap. Where it isn't, the first one stores it: as
-the result that it is, or in the storage of a result of the same type that only a later walk writes.
+the result that it is, or in the storage of a result of the same type that nothing else is written to until the value has been read last.
 """
 
 from __future__ import annotations
@@ -74,6 +74,22 @@ def _depths(region: Block) -> Mapping[Value, int]:
     return depth
 
 
+def _last_needs(op: Op, varying: set[Value], depth: Mapping[Value, int]) -> Mapping[Value, int]:
+    """The last walk that may need a value which varies: that of a result or a reduction that is computed of it."""
+    (region,) = op.regions
+    last: dict[Value, int] = {}
+
+    def need(value: Value, walk: int) -> None:
+        last[value] = max(last.get(value, 0), walk)
+
+    for value in region.yields:
+        need(value, depth[value])
+    for inner in reversed(region.ops):
+        for operand in inner.operands:
+            need(operand, depth[operand] if inner.name == "reduce" else last.get(inner.result, 0))
+    return {value: walk for value, walk in last.items() if value in varying}
+
+
 def is_heavy(op: Op) -> bool:
     return op.name not in CHEAP and op.name not in ("constant", "iota", "dropout", "relu")
 
@@ -83,6 +99,7 @@ class _Planner:
         self.op, self.varying, self.depth, self.walks = op, varying, depth, walks
         (self.region,) = op.regions
         self.definitions = {inner.result: inner for inner in self.region.ops}
+        self.last = _last_needs(op, varying, depth)
         self.computed: dict[Value, int] = {}  # heavy values: the walk that computes each first
         self.kept: dict[Value, int] = {}  # where one is stored, by a result's number
         self.busy: set[int] = set()
@@ -107,7 +124,7 @@ class _Planner:
         if value in self.computed:
             place = self.kept.get(value)
             if place is None:
-                place = self._room_for(value, number)
+                place = self._room_for(value)
             if place is not None:
                 self.walks[number].read_back[value] = place
                 return
@@ -116,11 +133,11 @@ class _Planner:
             for operand in self.definitions[value].operands:
                 self._need(operand, number, needed)
 
-    def _room_for(self, value: Value, number: int) -> int | None:
-        """A result of the value's type that this walk or a later one writes; the first one that computes the value stores it there."""
+    def _room_for(self, value: Value) -> int | None:
+        """A result of the value's type that nothing is written to while the value is needed; the walk that computes it stores it there."""
         for place, result in enumerate(self.region.yields):
             fits = result in self.varying and result_type(result).element is result_type(value).element
-            if fits and place not in self.busy and self.depth[result] >= number:
+            if fits and place not in self.busy and self.depth[result] >= self.last[value]:
                 self.busy.add(place)
                 self.kept[value] = place
                 self.walks[self.computed[value]].stored.append((value, place))

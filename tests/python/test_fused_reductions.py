@@ -77,7 +77,17 @@ def indexed(b: Builder, x: Value, y: Value, row: Value, positions: tuple[int, ..
     return [b.op("mul", total, number), b.op("sum", b.op("neg", moved), positions=positions)]
 
 
-FORMS: dict[str, Form] = {form.__name__: form for form in (softmax, log_softmax, softmax_gradient, normalised, gated_sum, indexed)}
+def squared_shares(b: Builder, x: Value, y: Value, row: Value, positions: tuple[int, ...]) -> Sequence[Value]:
+    """The powers are needed again when the shares, the first result, have been written."""
+    powers = b.op("exp", x)
+    shares = b.op("div", powers, spread(b, b.op("sum", powers, positions=positions), x, positions))
+    total = b.op("sum", b.op("mul", shares, shares), positions=positions)
+    return [shares, b.op("mul", powers, spread(b, total, x, positions))]
+
+
+FORMS: dict[str, Form] = {
+    form.__name__: form for form in (softmax, log_softmax, softmax_gradient, normalised, gated_sum, indexed, squared_shares)
+}
 POSITIONS = [(2,), (0,), (1,), (0, 1), (1, 2), (0, 2), (0, 1, 2)]
 SHAPES = [(2, 3, 5), (3, 1, 16), (1, 2, 37), (4, 5, 1), (1, 1, 1), (2, 20, 33), (3, 0, 7), (0, 2, 9), (2, 3, 0), (1, 3, 4099)]
 
@@ -146,6 +156,14 @@ def test_the_exponentials_wait_in_the_place_of_the_quotients() -> None:
     ((power, place),) = second.stored
     assert third.read_back == {power: place} and [inner.name for inner in third.points] == ["div"]
     assert overwritable_operands(op) == (0,)
+
+
+def test_what_waits_lies_where_nothing_is_written_before_it_is_read_last() -> None:
+    function = fused([X, X, tensor(16)], lambda b, x, y, row: squared_shares(b, x, y, row, (2,)))
+    (op,) = function.body.ops
+    first, second, third = walks_of(op).walks
+    ((power, place),) = first.stored
+    assert place == 1 and second.read_back == third.read_back == {power: place} and [number for _, number in second.stored] == [0]
 
 
 def test_an_operand_that_is_read_after_the_first_result_is_written_stays() -> None:
