@@ -49,6 +49,12 @@ def key_of(module: Module, name: str, sizes: Mapping[Symbol, Size], flags: tuple
     return Key(who, program, compiler, _digest(repr(astuple(target)))), encoder
 
 
+def key_of_part(part: str, target: Target) -> Key | None:
+    """Of code that is the same for all programs. None where the compiler's files aren't those that this process runs."""
+    compiler, name = _with_versions(code_at_first()), _digest(part)
+    return None if compiler is None else Key(name, name, compiler, _digest(repr(astuple(target))))
+
+
 def _reached(module: Module, name: str) -> Sequence[str]:
     """The function itself, then those that it calls, directly or not, in the order of the calls."""
     found = {name: None}

@@ -1,4 +1,4 @@
-"""What `SHAPESCRIPT_LOG=compile` tells on the error stream: a line for each function that is compiled or loaded, with cause and times."""
+"""What `SHAPESCRIPT_LOG=compile` tells on the error stream: a line for what is compiled or loaded, with cause and times."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.failures import say
 
 
-class CompileLog:
-    """One function on its way. `wanted` is whether anybody reads it. Raises ArgumentError as `is_logged` does."""
+def told(function: Function, sizes: Mapping[Symbol, Size]) -> str:
+    """A function with its dims, and where it is."""
+    what = function.name
+    if sizes:
+        what += f"[{', '.join(f'{symbol}={size.constant()}' for symbol, size in sizes.items())}]"
+    if function.span is not None:
+        what += f" ({Path(function.span.source.path).name}:{function.span.line})"
+    return what
 
-    def __init__(self, function: Function, sizes: Mapping[Symbol, Size]) -> None:
-        self.wanted = is_logged("compile")
-        self._what = function.name
-        if sizes:
-            self._what += f"[{', '.join(f'{symbol}={size.constant()}' for symbol, size in sizes.items())}]"
-        if function.span is not None:
-            self._what += f" ({Path(function.span.source.path).name}:{function.span.line})"
+
+class CompileLog:
+    """One piece of code on its way. `wanted` is whether anybody reads it. Raises ArgumentError as `is_logged` does."""
+
+    def __init__(self, what: str) -> None:
+        self.wanted, self._what = is_logged("compile"), what
         self._parts: list[str] = []
         self._begun = self._last = time.perf_counter()
 

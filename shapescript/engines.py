@@ -46,11 +46,11 @@ def compiled(engine: EngineName, module: Module, key: str, sizes: Mapping[Symbol
 
 
 def _evaluator(module: Module, key: str, sizes: Mapping[Symbol, Size]) -> Run:
-    from shapescript.compile_log import CompileLog
+    from shapescript.compile_log import CompileLog, told
     from shapescript.compiler.passes.pipeline import compile_entry  # checking does without
     from shapescript.compiler.reference.engine import Evaluator
 
-    log, span = CompileLog(module.functions[key], sizes), module.functions[key].span
+    log, span = CompileLog(told(module.functions[key], sizes)), module.functions[key].span
     with stage("passes", span):
         function = compile_entry(module, key, sizes)
     log.done("passes")

@@ -18,6 +18,7 @@ from shapescript.compiler.codegen.target import Target, initialise_llvm
 from shapescript.compiler.codegen.waiting import interruptible
 
 CODE_LEVEL = 2
+_OBJECT_FILES = (b"\x7fELF", b"\xcf\xfa\xed\xfe")  # how ELF and Mach-O begin
 _UNDEFINED_SECTION = 0
 _SYMBOL_TABLE = 2
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -92,7 +93,9 @@ def emit_assembly(module_text: str, target: Target) -> str:
 
 
 def load_object(data: bytes, target: Target) -> NativeCode:
-    """Load what `emit_loadable` made, or `emit_object` for this machine."""
+    """Load what `emit_loadable` made, or `emit_object` for this machine. Raises ValueError for what is no object file: LLVM would crash."""
+    if data[:4] not in _OBJECT_FILES:
+        raise ValueError("not an object file")
     engine = llvm.create_mcjit_compiler(parse("", target), target_machine(target, jit=True))
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()

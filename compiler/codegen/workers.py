@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,15 +40,26 @@ SPIN_SECONDS = 200e-6  # a step's pieces of serial work are shorter; from sleep 
 FUTEX_CALLS = {"x86_64": 202, "aarch64": 98}  # Linux's numbers of the system call
 
 
+def pool_object(target: Target, lowered: Callable[[], None] = lambda: None) -> bytes:
+    """The pool's machine code, for `jit.load_object`. `lowered` is called when LLVM's part begins."""
+    text = str(pool_module(target))
+    lowered()
+    return jit.emit_loadable(text, target)
+
+
+def compiled_pool(target: Target) -> jit.NativeCode:
+    return jit.load_object(pool_object(target), target)
+
+
 class Pool:
     """The block that native code knows, and the threads; `uses_futex` is given by tests alone."""
 
-    def __init__(self, target: Target, uses_futex: bool | None = None) -> None:
+    def __init__(self, target: Target, uses_futex: bool | None = None, code: Callable[[Target], jit.NativeCode] = compiled_pool) -> None:
         self.block: Any = aligned(8 * block_words(MOST_THREADS)).view(np.int64)
         self.block[:] = 0
         self.address: int = self.block.ctypes.data
         self.threads: list[threading.Thread] = []
-        self._code = jit.compile_module(str(pool_module(target)), target)
+        self._code = code(target)
         self._work = self._code.function(WORKER, [ctypes.c_void_p, ctypes.c_int64])
         self._fork = self._code.function(FORK, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64])
         self._take = self._code.function(TAKE, [ctypes.c_void_p], ctypes.c_int64)
@@ -122,9 +134,10 @@ class Pool:
 
 
 class _Process:
-    """The pool of this process, made when a job first wants it."""
+    """The pool of this process, made when a job first wants it. `code` gives its machine code: who has a cache puts it in front."""
 
     def __init__(self) -> None:
+        self.code: Callable[[Target], jit.NativeCode] = compiled_pool
         self.making = threading.Lock()
         self.pool: Pool | None = None
 
@@ -134,7 +147,7 @@ class _Process:
             return None
         with self.making:
             if self.pool is None:
-                self.pool = Pool(target)
+                self.pool = Pool(target, code=self.code)
                 atexit.register(self.stop)
             self.pool.ensure(count)
             return self.pool

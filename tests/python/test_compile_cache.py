@@ -18,7 +18,7 @@ from cached_programs import JOBS
 from forked import Forks
 
 import shapescript
-from shapescript import compile_keys, native_functions
+from shapescript import code_places, compile_keys, native_functions
 from shapescript.cache_settings import cache_folder
 from shapescript.code_digest import code_digest
 from shapescript.compile_keys import Key
@@ -226,7 +226,7 @@ def test_a_compiler_whose_files_change_while_it_runs_keeps_nothing(
     tmp_path: Path, folder: Path, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path / "a")
-    monkeypatch.setattr(native_functions, "compiler_digest", lambda: None)
+    monkeypatch.setattr(code_places, "compiler_digest", lambda: None)
     x_to_y(path)
     assert told() == ["compiled f: it isn't in the cache", "not kept f: the compiler's files have changed"]
     monkeypatch.setattr(compile_keys, "code_at_first", lambda: None)
@@ -373,4 +373,4 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_name_of_a_file_has_every_digest_whole() -> None:
     digests = [bytes([number]) * 32 for number in range(4)]
-    assert native_functions._name(Key(*digests)) == "-".join(digests[place].hex() for place in (1, 3, 2))
+    assert code_places.file_name(Key(*digests)) == "-".join(digests[place].hex() for place in (1, 3, 2))
