@@ -257,10 +257,10 @@ class Declarations:
             name = declaration.name.text
             first.setdefault(name, declaration.name)
             try:
-                for choice, elements in enumerate(element_choices(declaration.generics)):
-                    key = f"{number}.{choice}" if elements else str(number)
-                    found = replace(self._function(declaration, key, elements), choice=choice)
-                    by_name.setdefault(name, []).append(found)
+                usual, *others = element_choices(declaration.generics)
+                read = self._function(declaration, f"{number}.0" if usual else str(number), usual)
+                more = [self._for_elements(read, f"{number}.{choice}", choice, elements) for choice, elements in enumerate(others, 1)]
+                by_name.setdefault(name, []).extend((read, *more))
             except Reported:
                 broken.setdefault(name, declaration.name)
         for name, place in first.items():
@@ -274,12 +274,11 @@ class Declarations:
         context = AxisContext(self.scope, self.report, binding=True)
         dims, defaults = self._dim_parameters(declaration.generics, context, elements)
         parameters, result = self._signature(declaration.parameters, declaration.result, context)
-        key = f"{self.scope.name}:{declaration.name.text}#{number}"
         variables = tuple(context.variables)
         required = tuple(self._requirement(requirement, context, declaration) for requirement in declaration.requirements)
         signature = Signature(
             declaration.name.text,
-            key,
+            self._key(declaration, number),
             dims,
             variables,
             parameters,
@@ -294,6 +293,30 @@ class Declarations:
                 "E2302", "`requires` is for generic functions: this one has no type parameter", declaration.requirements[0].span
             )
         return FunctionInfo(signature, declaration, self.scope, dict(context.names), dict(context.types), required)
+
+    def _for_elements(self, read: FunctionInfo, number: str, choice: int, elements: Elements) -> FunctionInfo:
+        """A function that was read for the first choice of its elements, for another one: with the same dims and axis variables."""
+        declaration = read.declaration
+        kinds = {**read.types, **{name: types.Tensor(element) for name, element in elements.items()}}
+        context = AxisContext(self.scope, self.report, read.axes, types=kinds)
+        reader = TypeReader(context, self.report, self)
+        parameters = tuple(
+            replace(known, type=reader.for_elements(parameter.type, known.type))
+            for parameter, known in zip(declaration.parameters, read.signature.parameters, strict=True)
+        )
+        result = read.signature.result if declaration.result is None else reader.for_elements(declaration.result, read.signature.result)
+        required = tuple(self._requirement(requirement, context, declaration) for requirement in declaration.requirements)
+        signature = replace(
+            read.signature,
+            key=self._key(declaration, number),
+            parameters=parameters,
+            result=result,
+            requirements=tuple(info.signature for info in required),
+        )
+        return replace(read, signature=signature, types=kinds, required=required, choice=choice)
+
+    def _key(self, declaration: tree.FunctionDeclaration, number: str) -> str:
+        return f"{self.scope.name}:{declaration.name.text}#{number}"
 
     def _signature(
         self, declared: tuple[tree.Parameter, ...], result: tree.Type | None, context: AxisContext

@@ -55,6 +55,18 @@ class TypeReader:
             case tree.Applied(_, name, items):
                 return self.applied(name, items, node.span)
 
+    def for_elements(self, node: tree.Type, kind: types.Type) -> types.Type:
+        """A type that was read before, where element parameters stand for others now: what they can't change is not read anew."""
+        match node, kind:
+            case tree.TupleType(_, nodes), types.Tuple(kinds):
+                return types.Tuple(tuple(map(self.for_elements, nodes, kinds)))
+            case tree.Applied(_, name, _), types.Tensor(_, axes):
+                parameter = self.context.types.get(str(name))
+                return types.Tensor(parameter.element, axes) if isinstance(parameter, types.Tensor) else kind
+            case _, types.Model() | types.Optimiser():
+                return self.read(node)
+        return kind
+
     def applied(self, name: tree.QualifiedName, items: tuple[tree.Item, ...] | None, span: Span) -> types.Type:
         text = str(name)
         if text in self.context.types:

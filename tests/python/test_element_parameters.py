@@ -103,6 +103,24 @@ def test_each_body_is_valid_ir() -> None:
     assert sum(key.partition("#")[0].endswith(":mixed") for key in module.functions) == 9
 
 
+def test_a_signature_is_read_once_for_all_floats() -> None:
+    """What type of elements a function is for changes neither its dims nor its axis variables, and costs no second reading of them."""
+    text = """
+model Layer[D, F: float = f32]:
+    w: F[D] = ones
+
+fn f[D, F: float](m: Layer[D, F], x: F[..s b D], n: int = 3) -> (F[b], [D], int[b]):
+    return x
+"""
+    one, two, three = check_source(text).functions["f"]
+    assert [[*(str(parameter.type) for parameter in read.parameters), str(read.result)] for read in (one, two, three)] == [
+        ["Layer[D]", "[..s b D]", "int", "([b], [D], int[b])"],
+        ["Layer[D, F=f64]", "f64[..s b D]", "int", "(f64[b], [D], int[b])"],
+        ["Layer[D, F=bf16]", "bf16[..s b D]", "int", "(bf16[b], [D], int[b])"],
+    ]
+    assert one.dims == two.dims == three.dims and one.axes == two.axes == three.axes and len(one.axes) == 2
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [
