@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from shapescript.argument_names import ArgumentNames
 from shapescript.axes import DisagreementError, Sizes
 from shapescript.compiler.check import types as check
 from shapescript.compiler.check.program import Signature
@@ -18,7 +19,7 @@ from shapescript.parameters import ChangedArrayRule, rule_for
 from shapescript.results import giver_for
 from shapescript.rule import Rule
 from shapescript.runtime.arrays import Bytes, address_of
-from shapescript.runtime.errors import ArgumentError, did_you_mean
+from shapescript.runtime.errors import ArgumentError
 from shapescript.runtime.model import Model
 from shapescript.runtime.optimiser import Optimiser
 from shapescript.signatures import signature_text
@@ -27,14 +28,15 @@ Bound = tuple[list[Any], Sizes]  # arguments that fit: the engine's, and the siz
 
 
 class Overload:
-    """`names` are the parameters in order; `dims` those sizes that need an instance of their own for each value."""
+    """`names` are the parameters in order, `in_order` puts a call's arguments into it; `dims` are those sizes that need an instance of
+    their own for each value."""
 
     def __init__(self, signature: Signature, layouts: Layouts) -> None:
         self.signature = signature
         self.rules: tuple[Rule, ...] = tuple(rule_for(parameter, layouts) for parameter in signature.parameters)
         self._takes = tuple((place, rule.take) for place, rule in enumerate(self.rules))  # half the time of a loop over a strict zip
-        self.names = tuple(parameter.name for parameter in signature.parameters)
-        self.defaults = {p.name: p.default for p in signature.parameters if p.default is not None}
+        names = ArgumentNames(signature)
+        self.names, self.in_order = names.names, names.in_order
         self.mutable = tuple(place for place, parameter in enumerate(signature.parameters) if parameter.mutable)
         self.takes_bf16 = any(isinstance(p.type, check.Tensor) and p.type.element is Element.BF16 for p in signature.parameters)
         self._changes_arrays = any(isinstance(rule, ChangedArrayRule) for rule in self.rules)
@@ -73,37 +75,6 @@ class Overload:
             except (ArgumentError, DisagreementError):
                 return parameter.span
         return None
-
-    # ---- names
-
-    def in_order(self, positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """A value for each parameter. Raises ArgumentError R1005."""
-        values, used = list(positional), 0
-        for name in self.names[len(values) :]:
-            if name in named:
-                values.append(named[name])
-                used += 1
-            elif name in self.defaults:
-                values.append(self.defaults[name])
-            else:
-                raise self._wrong_names(positional, named)
-        if used < len(named) or len(values) > len(self.names):
-            raise self._wrong_names(positional, named)
-        return values
-
-    def _wrong_names(self, positional: Sequence[Any], named: Mapping[str, Any]) -> ArgumentError:
-        function = self.signature.name
-        if len(positional) > len(self.names):
-            return ArgumentError("R1005", f"{function} takes {len(self.names)} arguments, got {len(positional)}; it is {self}")
-        given = self.names[: len(positional)]
-        for name in named:
-            if name not in self.names:
-                unset = [known for known in self.names if known not in given and known not in named]
-                return ArgumentError("R1005", f"{function} has no parameter {name!r}{did_you_mean(name, unset)}; it is {self}")
-            if name in given:
-                return ArgumentError("R1005", f"{function}: {name} is given twice, by position and by name")
-        missing = [name for name in self.names if name not in given and name not in named and name not in self.defaults]
-        return ArgumentError("R1005", f"{function}: no value for {', '.join(missing)}; it is {self}")
 
     # ---- what only all arguments together show
 

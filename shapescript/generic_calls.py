@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from shapescript.argument_names import ArgumentNames
 from shapescript.compiler.check import types as check
 from shapescript.compiler.check.generics import infer, takes
 from shapescript.compiler.check.program import ModelDeclaration, Program, Signature, SignatureParameter
@@ -34,15 +35,14 @@ class GenericSignatures:
         self._lock = threading.Lock()
 
     def instance(self, signature: Signature, positional: Sequence[Any], named: Mapping[str, Any]) -> Signature:
-        """The signature with the types that the arguments have. Raises ArgumentError R1004 where they don't say them, CompileError
-        (E2311 and the like) where a requirement isn't met."""
-        names = [parameter.name for parameter in signature.parameters]
-        values = {**dict(zip(names, positional, strict=False)), **named}
+        """The signature with the types that the arguments have. Raises ArgumentError R1004 where they don't say them, R1005 for their
+        names, CompileError (E2311 and the like) where a requirement isn't met."""
         arguments: list[tuple[SignatureParameter, check.Type, Span]] = []
-        for parameter in signature.parameters:
-            found = self._type_of(parameter.name, values.get(parameter.name))
+        for parameter, value in zip(signature.parameters, ArgumentNames(signature).in_order(positional, named), strict=True):
+            found = self._type_of(parameter.name, value)
             if takes(signature.types, parameter.type, found) is False:
-                raise ArgumentError("R1004", f"{parameter.name}: expected {parameter.type}, got {found}")
+                got = type(value).__name__ if found == check.NOTHING else found
+                raise ArgumentError("R1004", f"{parameter.name}: expected {parameter.type}, got {got}")
             arguments.append((parameter, found, parameter.span))
         report = Report()
         try:
@@ -62,7 +62,7 @@ class GenericSignatures:
             case Dataset():
                 return check.Dataset(self._record(name, value.record.name), ROWS)
             case Batch():
-                return check.Batch(self._record(name, value.record.name), ROWS)
+                return check.Batch(self._record(name, value.record_type.name), ROWS)
         return check.NOTHING
 
     def _record(self, name: str, declared: str) -> check.Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +177,47 @@ def test_generic_functions_are_called_from_python(here: Path) -> None:
     with pytest.raises(shapescript.ArgumentError) as caught:
         program.std.fit(data, data, shapescript.MemorySink(), epochs=1, size=64, lr=3e-4, mode=shapescript.Eval)
     assert caught.value.code == "R1004"
+
+
+BATCHES = """
+data Point:
+    x: [3]
+
+fn score(batch: Point[b]) -> []:
+    return mean(batch.x, over=(b, 3))
+
+fn scored[T: data](batch: T[b], factor: float = 1.0) -> []
+    requires score(batch: T[b]) -> []:
+    return score(batch) * factor
+"""
+
+
+@pytest.fixture
+def batches(here: Path) -> Any:
+    (here / "batches.ss").write_text(BATCHES)
+    return shapescript.load(here / "batches.ss", engine="numpy")
+
+
+def test_a_batch_says_its_record_to_a_generic_function(batches: Any) -> None:
+    batch = batches.Point.batch(x=np.full((2, 3), 2, np.float32))
+    assert batches.scored(batch) == 2.0
+    assert batches.scored(factor=0.5, batch=batch) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "message"),
+    [
+        ((3,), {}, "R1004: batch: expected T[b], got int"),
+        ((None,), {}, "R1004: batch: expected T[b], got NoneType"),
+        ((), {"factor": 2.0}, "R1005: scored: no value for batch; it is scored"),
+        ((), {"bach": 2.0}, "R1005: scored has no parameter 'bach'; did you mean 'batch'"),
+        ((1, 2, 3), {}, "R1005: scored takes 2 arguments, got 3"),
+        ((1,), {"batch": 2.0}, "R1005: scored: batch is given twice"),
+    ],
+)
+def test_a_generic_function_refuses_arguments_as_others_do(batches: Any, arguments: Any, named: Any, message: str) -> None:
+    with pytest.raises(shapescript.ArgumentError, match=re.escape(message)):
+        batches.scored(*arguments, **named)
 
 
 def test_missing_requirement_is_a_compile_error_from_python(here: Path) -> None:
