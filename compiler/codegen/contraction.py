@@ -25,15 +25,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.contraction_nest import emit_product, for_each_panel, packed_start, scratch_layout
-from shapescript.compiler.codegen.contraction_pack import pack_right_panel
-from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout, plan_contraction
-from shapescript.compiler.codegen.contraction_tile import Kernel, Panel, Place
+from shapescript.compiler.codegen.contraction_nest import emit_product, scratch_layout
+from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, plan_contraction
+from shapescript.compiler.codegen.contraction_tile import Kernel, Place
 from shapescript.compiler.codegen.emit import BLOCK, I64, PTR, Builder, Size, Value, at, element_bytes, loop
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
@@ -51,8 +49,6 @@ __all__ = [
     "cut_of",
     "cut_units",
     "emit_contraction",
-    "emit_pack_right",
-    "packed_bytes",
     "panel_count",
     "plan_contraction",
     "scratch_bytes",
@@ -176,39 +172,6 @@ def _passes(contraction: Contraction, epilogue: Epilogue | None) -> bool:
     return (epilogue is not None and not epilogue.inline) or (isinstance(contraction.k, int) and contraction.k > BLOCK)
 
 
-# ---- packing B before the call
-
-
-def packed_bytes(target: Target, contraction: Contraction, b: Builder | None = None) -> Size:
-    """Bytes that `emit_pack_right` writes: whole panels, k rounded up to lanes."""
-    plan = plan_contraction(target, contraction)
-    panels = extents.times(b, panel_count(plan, contraction.n, b), plan.columns * element_bytes(contraction.element))
-    return extents.times(b, panels, extents.round_up(b, contraction.k, plan.lanes))
-
-
-def emit_pack_right(b: Builder, target: Target, contraction: Contraction, right: Value, packed: Value) -> None:
-    """Pack B once for many products that differ only in A and m; they are emitted with `prepacked=True` and the same static numbers."""
-    plan = plan_contraction(target, contraction)
-    assert plan.right is not RightLayout.PREPACKED, "already packed"
-    assert not contraction.has_runs, "packed in stages of one run"
-    if not plan.packs_right:
-        plan = replace(plan, right=RightLayout.COPIED)
-    name = _name("pack_right", target, plan, contraction)
-    run_time = contraction.run_time_values()
-    fn = b.module.globals.get(name)
-    if fn is None:
-        fn, inner = emit.function(b.module, name, [PTR, PTR, *(I64 for _ in run_time)])
-        own = contraction.with_values(dict(zip(run_time, fn.args[2:], strict=True)))
-        kernel = Kernel(target, plan, own.normalised(), fn.args[0], fn.args[0], fn.args[0], I64(0), I64(0))
-
-        def pack(inner: Builder, panel: Panel) -> None:
-            pack_right_panel(inner, kernel, panel, at(inner, fn.args[1], packed_start(inner, kernel, panel), own.element), I64(0), own.k)
-
-        for_each_panel(inner, kernel, 0, panel_count(plan, own.n, inner), pack)
-        inner.ret_void()
-    b.call(fn, [right, packed, *run_time.values()])
-
-
 # ---- the product
 
 
@@ -256,7 +219,7 @@ def emit_contraction(
 
 
 def _name(prefix: str, target: Target, plan: Plan, contraction: Contraction) -> str:
-    numbers = "_".join("x" if number is None else str(number) for number in contraction.normalised().signature()[1:])
+    numbers = "_".join("x" if number is None else str(number) for number in contraction.normalised().known_numbers())
     order = f"{int(plan.pack_left)}.{plan.k_block}.{int(plan.steps_first)}.{plan.row_block}"
     tile = f"{target.lanes}.{plan.rows}x{plan.vectors}.{plan.right.value[:4]}.{order}"
     return f"{prefix}.{contraction.element}.{tile}.{numbers}"

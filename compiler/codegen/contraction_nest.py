@@ -56,26 +56,21 @@ def _blocks(b: Builder | None, k: Size) -> Size:
     return extents.ceil_quotient(b, most(b, k, 1), BLOCK)
 
 
-def packed_start(b: Builder, kernel: Kernel, panel: Panel) -> Size:
-    """Where a panel of B begins among panels packed before, in elements."""
-    return extents.times(b, panel.column, extents.round_up(b, kernel.contraction.k, kernel.plan.lanes))
-
-
-def for_each_panel(b: Builder, kernel: Kernel, low: Size, high: Size, body: Callable[[Builder, Panel], None]) -> None:
+def _for_each_panel(b: Builder, kernel: Kernel, low: Size, high: Size, body: Callable[[Panel], None]) -> None:
     """Full panels, then the columns that are left: one narrower panel where n is static, else one of a single vector at a time."""
     plan, n = kernel.plan, kernel.contraction.n
     full = extents.quotient(b, n, plan.columns)
     if full != 0:
-        loop(b, low, least(b, high, full), 1, lambda p, _: body(b, Panel(extents.times(b, p, plan.columns), plan.vectors, None)))
+        loop(b, low, least(b, high, full), 1, lambda p, _: body(Panel(extents.times(b, p, plan.columns), plan.vectors, None)))
     start = extents.times(b, full, plan.columns)
     rest = extents.minus(b, n, start)
     if isinstance(rest, int) and rest == 0:
         return
     with b.if_then(b.icmp_signed(">", emit.size(high), emit.size(full))):
         if isinstance(rest, int):
-            body(b, Panel(emit.size(start), -(-rest // plan.lanes), rest))
+            body(Panel(emit.size(start), -(-rest // plan.lanes), rest))
         else:
-            loop(b, start, n, plan.lanes, lambda j, _: body(b, Panel(j, 1, least(b, extents.minus(b, n, j), plan.lanes))))
+            loop(b, start, n, plan.lanes, lambda j, _: body(Panel(j, 1, least(b, extents.minus(b, n, j), plan.lanes))))
 
 
 def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool) -> None:
@@ -113,7 +108,7 @@ def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, pan
             # A single row reads a transposed B where it lies.
             is_read = b.if_then(b.icmp_signed("!=", rows, I64(1))) if plan.right is RightLayout.TRANSPOSED else nullcontext()
             with is_read:
-                pack_right_panel(b, kernel, panel, scratch, step.start, step.depth)
+                pack_right_panel(b, kernel, panel, unpacked, scratch, step.depth)
         emit_row_tiles(b, kernel, panel, Stage(right, unpacked, left, step.start, step.depth, step.first, step.last, sums))
 
     def whole_panel(panel: Panel) -> None:
@@ -122,13 +117,13 @@ def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, pan
         _finish_from_memory(b, k, passes, lambda blocks: finish_panel(b, kernel, panel, sums, blocks))
 
     if not plan.steps_first:
-        for_each_panel(b, kernel, panel_low, panel_high, lambda _, panel: whole_panel(panel))
+        _for_each_panel(b, kernel, panel_low, panel_high, whole_panel)
         return
     columns = b.mul(b.sub(panel_high, panel_low), I64(plan.columns))
     sums = Sums(sums_start, b.mul(rows, columns), b.mul(panel_low, I64(plan.columns)))
 
     def each_panel(body: Callable[[Panel], None]) -> None:
-        for_each_panel(b, kernel, panel_low, panel_high, lambda _, panel: body(panel))
+        _for_each_panel(b, kernel, panel_low, panel_high, body)
 
     def each_step(step: Step) -> None:
         left = None
@@ -212,8 +207,6 @@ def _finish_from_memory(b: Builder, k: Size, passes: bool, finish: Callable[[Siz
 
 def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Size:
     """Where B(k_start, first column of the panel) lies, in elements from `right`."""
-    contraction, plan = kernel.contraction, kernel.plan
-    if plan.right is RightLayout.PREPACKED:
-        return extents.plus(b, packed_start(b, kernel, panel), extents.times(b, k_start, panel.vectors * plan.lanes))
+    contraction = kernel.contraction
     start = kernel.along(b, k_start, contraction.b_k, contraction.b_run)
     return extents.plus(b, start, extents.times(b, panel.column, contraction.b_column))

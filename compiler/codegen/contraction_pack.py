@@ -13,15 +13,13 @@ from shapescript.compiler.codegen.emit import I64, PTR, Builder, ElementType, Si
 from shapescript.compiler.codegen.extents import least
 
 
-def pack_right_panel(b: Builder, kernel: Kernel, panel: Panel, packed: Value, k_start: Size, depth: Size) -> None:
-    """Write rows k_start to k_start + depth of a panel of B, of one run, to `packed`, which has room for depth rounded up to lanes.
+def pack_right_panel(b: Builder, kernel: Kernel, panel: Panel, source: Value, packed: Value, depth: Size) -> None:
+    """Write `depth` rows of a panel of B, of one run, from where the first of them lies to `packed`, which has room for depth rounded up to
+    lanes.
 
     Columns past the end hold numbers of no meaning.
     """
     contraction = kernel.contraction
-    start = kernel.along(b, k_start, contraction.b_k, contraction.b_run)
-    place = extents.plus(b, start, extents.times(b, panel.column, contraction.b_column))
-    source = at(b, kernel.right, place, contraction.element)
     if kernel.plan.right is RightLayout.COPIED:
         _copy_panel(b, kernel, panel, source, packed, depth)
         return

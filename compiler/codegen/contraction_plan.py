@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from enum import Enum
 
-from shapescript.compiler.codegen.emit import BLOCK, F32, I64, ElementType, Size, Value, element_bytes
+from shapescript.compiler.codegen.emit import F32, ElementType, Size, Value, element_bytes
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -17,7 +17,6 @@ class Contraction:
     Every number is a Python int, baked into the code, or an I64 value of the calling function. A(i, k) lies at a[i * a_row + k * a_k],
     B(k, j) at right[k * b_k + j * b_column], C(i, j) at c[i * c_row + j]. Strides may be 0 (broadcast); a stride along an axis of static
     size 0 or 1 is not used. element: F32, F64 or I64 (which wraps).
-    prepacked: `right` points to what `contraction.emit_pack_right` made of B for the same sizes.
     run: above 0, the steps of k are in runs of so many: from one run to the next A and B move by a_run and b_run, within it by a_k and b_k.
     """
 
@@ -30,7 +29,6 @@ class Contraction:
     b_k: Size
     b_column: Size
     c_row: Size
-    prepacked: bool = False
     run: Size = 0
     a_run: Size = 0
     b_run: Size = 0
@@ -59,13 +57,13 @@ class Contraction:
     def with_values(self, values: dict[str, Value]) -> Contraction:
         return replace(self, **values)
 
-    def signature(self) -> tuple[object, ...]:
-        """What the generated code depends on."""
+    def known_numbers(self) -> tuple[int | None, ...]:
+        """What the generated code depends on beside the element: the numbers baked in, None for those of a run."""
         numbers = (getattr(self, name) for name in NUMBERS)
-        return (str(self.element), self.prepacked, *(number if isinstance(number, int) else None for number in numbers))
+        return tuple(number if isinstance(number, int) else None for number in numbers)
 
 
-NUMBERS = tuple(field.name for field in fields(Contraction) if field.name not in ("element", "prepacked"))
+NUMBERS = tuple(field.name for field in fields(Contraction) if field.name != "element")
 
 
 class RightLayout(Enum):
@@ -75,7 +73,6 @@ class RightLayout(Enum):
     COPIED = "copied"  # columns are adjacent, rows far apart: panels are copied first
     TRANSPOSED = "transposed"  # k is adjacent: panels are transposed first
     GATHERED = "gathered"  # neither: panels are gathered element by element first
-    PREPACKED = "prepacked"  # panels were packed before the call
 
 
 @dataclass(frozen=True)
@@ -102,10 +99,7 @@ class Plan:
 
     @property
     def packs_right(self) -> bool:
-        return self.right in (RightLayout.COPIED, RightLayout.TRANSPOSED, RightLayout.GATHERED)
-
-    @property
-    def reads_panels(self) -> bool:
+        """Whether panels of B are brought to scratch first."""
         return self.right is not RightLayout.IN_PLACE
 
 
@@ -161,8 +155,6 @@ def _vectors(target: Target, m: int | None, n: int | None, lanes: int) -> int:
 
 
 def _right_layout(contraction: Contraction, m: int | None, long_stride: int) -> RightLayout:
-    if contraction.prepacked:
-        return RightLayout.PREPACKED
     if contraction.b_column == 1:
         stride = contraction.b_k
         far = isinstance(stride, int) and stride * element_bytes(contraction.element) >= long_stride
@@ -181,7 +173,7 @@ def _left_is_far_apart(target: Target, contraction: Contraction, right_is_copied
     stride, m, n = contraction.a_k, contraction.m, contraction.n
     far = SHORT_STRIDE_BYTES if right_is_copied and target.registers > 16 else 2048
     return (
-        contraction.element in (F32,)
+        contraction.element == F32
         and not contraction.has_runs
         and contraction.a_row == 1
         and isinstance(stride, int)
@@ -190,6 +182,3 @@ def _left_is_far_apart(target: Target, contraction: Contraction, right_is_copied
         and m >= REUSES_WORTH_A_COPY
         and (not isinstance(n, int) or n >= REUSES_WORTH_A_COPY)
     )
-
-
-__all__ = ["BLOCK", "I64", "Contraction", "Plan", "RightLayout", "plan_contraction"]

@@ -201,8 +201,8 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
     is_whole = rows == plan.rows and rows > 1
     fetches_left = is_whole and stage.left is None and isinstance(k_stride, int) and k_stride == 1 and _are_far_apart(row_stride, element)
     next_left = at(b, left, extents.times(b, rows, row_stride), element)
-    right_stride = vectors * lanes if plan.reads_panels else contraction.b_k
-    right_masks = [None] * vectors if plan.reads_panels else masks
+    right_stride = vectors * lanes if plan.packs_right else contraction.b_k
+    right_masks = [None] * vectors if plan.packs_right else masks
     cells = _sums_cells(b, kernel, panel, stage, rows, i)
 
     is_stored = stage.last is not False and kernel.stores and not plan.steps_first

@@ -15,8 +15,6 @@ from shapescript.compiler.codegen.contraction import (
     Epilogue,
     Share,
     emit_contraction,
-    emit_pack_right,
-    packed_bytes,
     panel_count,
     plan_contraction,
     scratch_bytes,
@@ -95,7 +93,6 @@ def multiply(
     *,
     bias: Array | None = None,
     inline: bool = True,
-    prepacked: bool = False,
 ) -> Array:
     """C by the kernel, with the numbers named `run_time` as arguments; scratch and C are fenced on both sides by values that must stay."""
     static = shape_of(a, right)
@@ -103,28 +100,22 @@ def multiply(
     sizes: list[int] = []
 
     def body(b: Any, arguments: Any) -> None:
-        given = dict(zip(NUMBERS, arguments[6:], strict=True))
+        given = dict(zip(NUMBERS, arguments[5:], strict=True))
         shape = shape_of(a, right, {name: given[name] for name in run_time})
         epilogue = Epilogue(add_column, (arguments[4],), inline) if bias is not None else None
-        here = arguments[1]
-        if prepacked:
-            emit_pack_right(b, level, shape, here, arguments[5])
-            here, shape = arguments[5], Contraction(**{**vars(shape), "prepacked": True})
-            sizes.append(packed_bytes(level, static))
         plan = plan_contraction(level, shape)
-        sizes.insert(0, scratch_bytes(level, static, epilogue=epilogue, plan=plan))
+        sizes.append(scratch_bytes(level, static, epilogue=epilogue, plan=plan))
         counted = emit.size(scratch_bytes(level, shape, b, epilogue=epilogue))
         emit.store(b, counted, arguments[3], align=8)
-        emit_contraction(b, level, shape, arguments[0], here, arguments[2], arguments[3], epilogue=epilogue)
+        emit_contraction(b, level, shape, *arguments[:4], epilogue=epilogue)
 
-    call = native(level, [PTR] * 6 + [I64] * len(NUMBERS), body)
+    call = native(level, [PTR] * 5 + [I64] * len(NUMBERS), body)
     c = np.full((a.shape[0] + 2, right.shape[1]), 77, a.dtype)
     scratch = np.full(sizes[0] // 8 + 9, -1)
-    packed = np.full((sizes[1] if prepacked else 0) // 8 + 8, -1)
     bias = bias if bias is not None else np.zeros(1, a.dtype)
-    call(fenced(a, True), fenced(right, True), c[1:], scratch[1:], fenced(bias, True), packed, *values)
+    call(fenced(a, True), fenced(right, True), c[1:], scratch[1:], fenced(bias, True), *values)
     assert (c[0] == 77).all() and (c[-1] == 77).all()
-    assert (scratch[sizes[0] // 8 + 1 + (sizes[0] == 0) :] == -1).all() and (packed[-8:] == -1).all()
+    assert (scratch[sizes[0] // 8 + 1 + (sizes[0] == 0) :] == -1).all()
     return c[1:-1]
 
 
@@ -242,13 +233,6 @@ def test_an_epilogue_may_store_for_itself(level: Target) -> None:
     out = fenced(np.zeros((5, 37), np.float32), True)
     native(level, [PTR] * 4, body)(a, right, 0, out)
     assert same_bytes(out, chains(a, right) * np.float32(2))
-
-
-@each_target
-def test_right_operand_packed_once(level: Target) -> None:
-    for layout, sizes, run_time in product(LAYOUTS, ((1, 70, 33), (12, 10, 600)), ((), ("m",), ("n", "c_row", "k"))):
-        a, right = operands(*sizes, layout, np.float32)
-        assert same_bytes(multiply(level, a, right, run_time, prepacked=True), chains(a, right)), (layout, sizes, run_time)
 
 
 @each_target
