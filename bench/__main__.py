@@ -8,8 +8,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from shapescript.compiler.codegen.peak import measured_peak
+
+from .page import PAGE
 from .peers import PEERS, Peer
-from .results import PAGE, Results, write
+from .progress import say, warn
+from .results import Results, write
 from .rows import ROWS, Row
 from .runner import DifferentNumbers, LeftOut, run_row
 from .start_up import NAME as START_UP
@@ -54,7 +58,7 @@ def _options() -> argparse.Namespace:
 def _run(options: argparse.Namespace) -> Results:
     peers = [peer for peer in PEERS if peer is PEERS[0] or peer.key in options.peers]
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else None)
-    results = Results("each row's own number of rounds" if rounds is None else f"{rounds} rounds")
+    results = Results("each row's own number of rounds" if rounds is None else f"{rounds} rounds", core_flops=measured_peak().flops)
     for threads in options.threads:
         if threads > (os.cpu_count() or 1):
             print(f"{threads} threads are more than this machine has processors", file=sys.stderr)
@@ -63,38 +67,25 @@ def _run(options: argparse.Namespace) -> Results:
             write(results, options.out, None)  # a run that is stopped leaves what it has
     if START_UP in options.rows:
         repeats = 1 if options.quick else START_UP_REPEATS
-        results.start_up = run_start_up(peers, max(options.threads), repeats, _say)
+        results.start_up = run_start_up(peers, max(options.threads), repeats, say)
         results.left_out += results.start_up.left_out
-    _say("")
+    say("")
     return results
 
 
 def _one_row(results: Results, row: Row, peers: Sequence[Peer], threads: int, rounds: int) -> None:
-    figures, left_out = run_row(row, peers, threads, rounds, _say)
+    figures, left_out = run_row(row, peers, threads, rounds, say)
     results.figures += figures
     results.left_out += left_out
     for figure in figures:
         if figure.cores > threads + 0.2:
-            _warn(f"{row.title}: {figure.peer} used {figure.cores:.1f} processors, more than {threads}")
+            warn(f"{row.title}: {figure.peer} used {figure.cores:.1f} processors, more than {threads}")
     for one in left_out:
-        _warn(_sentence(row, one))
+        warn(_sentence(row, one))
 
 
 def _sentence(row: Row, left_out: LeftOut) -> str:
     return f"{row.title}: {left_out.peer} is left out: {left_out.why}"
-
-
-def _say(text: str) -> None:
-    """How far it is, on one line of a terminal; elsewhere a line for each."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-    elif text:
-        print(text, file=sys.stderr, flush=True)
-
-
-def _warn(text: str) -> None:
-    _say("")
-    print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How the time of a training step grows with the batch and with the width, beside what it computes, and what is compiled for it.
 
-The first column of growth is that of time from the line before, the second that of arithmetic: where time jumps and arithmetic doesn't, a
-boundary (a tile, a cache, a plan of threads) has been crossed.
+The first column of growth is that of time from the line before, the second that of arithmetic. Below a table stands where time grows much
+more than arithmetic: there a boundary (a tile, a cache, a plan of threads) has been crossed, or the machine did something else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,18 +22,24 @@ import numpy as np
 
 import shapescript
 from shapescript import calls, engines
+from shapescript.compiler.codegen.thread_count import default_threads
 
+from .arithmetic import step_flops
 from .ours import Loaded, program_text
+from .page import PAGE, Part, put
+from .progress import say
+from .results import facts_of_run, listed
 from .rows import ROWS, Row
-from .table import Table, as_text, duration
+from .table import Table, as_markdown, as_text, duration
 from .task import Arrays
 
 BATCHES = tuple(2**power for power in range(13))
 WIDTHS = tuple(2**power for power in range(4, 13))
 EXAMPLES = 8192
 REPEATS = 7
+QUICK_STRIDE, QUICK_REPEATS = 4, 2
 SECONDS_A_REPEAT = 0.03
-UPDATE_FLOPS = 16  # of a parameter: its square for the norm, the clip, both moments, the step, the decay
+JUMP = 1.25  # times as much as arithmetic: so much more time is told
 
 
 @dataclass
@@ -77,17 +84,11 @@ class Training:
         loaded.program.train_steps(loaded.model, self.optimiser, loaded.data, sink, self.done, count, batch)
         return time.perf_counter() - begun
 
-    def least(self, batch: int) -> float:
+    def least(self, batch: int, repeats: int) -> float:
         """Seconds of a step, the least of the repeats."""
         self.steps(1, batch)
         count = max(1, int(SECONDS_A_REPEAT / self.steps(1, batch)))
-        return min(self.steps(count, batch) / count for _ in range(REPEATS))
-
-    def flops(self, batch: int) -> float:
-        """Of the products, forward and back, of which the first layer's input needs no gradient, and of the update."""
-        inputs, hidden, classes = (self.dims[name] for name in ("In", "Hidden", "Classes"))
-        first, second = inputs * hidden, hidden * classes
-        return 2.0 * batch * (2 * first + 3 * second) + UPDATE_FLOPS * (first + second + hidden + classes)
+        return min(self.steps(count, batch) / count for _ in range(repeats))
 
 
 def _data(inputs: int, classes: int) -> Arrays:
@@ -104,23 +105,26 @@ class Measured:
     compile_seconds: float
 
 
-def by_batch(folder: Path) -> list[Measured]:
+def by_batch(folder: Path, batches: Sequence[int], repeats: int) -> list[Measured]:
     found = []
     with counted_compiles() as compiles:
         training = Training(folder, ROWS[0].dims["Hidden"])
-        for batch in BATCHES:
+        for batch in batches:
+            say(f"batch {batch}, the last is {batches[-1]}")
             before = replace(compiles)
-            least = training.least(batch)
-            found.append(Measured(batch, least, training.flops(batch), compiles.count - before.count, compiles.seconds - before.seconds))
+            least, flops = training.least(batch, repeats), step_flops(training.dims, batch)
+            found.append(Measured(batch, least, flops, compiles.count - before.count, compiles.seconds - before.seconds))
     return found
 
 
-def by_width(folder: Path) -> list[Measured]:
+def by_width(folder: Path, widths: Sequence[int], repeats: int) -> list[Measured]:
     found, batch = [], ROWS[0].batch
-    for width in WIDTHS:
+    for width in widths:
+        say(f"width {width}, the last is {widths[-1]}")
         with counted_compiles() as compiles:
             training = Training(folder, width)
-            found.append(Measured(width, training.least(batch), training.flops(batch), compiles.count, compiles.seconds))
+            least, flops = training.least(batch, repeats), step_flops(training.dims, batch)
+            found.append(Measured(width, least, flops, compiles.count, compiles.seconds))
     return found
 
 
@@ -131,14 +135,49 @@ def growth_table(title: str, name: str, found: Sequence[Measured]) -> Table:
         compiles = [str(one.compiles), f"{one.compile_seconds:.2f}"]
         rate = f"{one.flops / one.seconds / 1e9:.1f}"
         lines.append([str(one.size), duration(one.seconds * 1e6), *growth, f"{one.flops / 1e6:.2f}", rate, *compiles])
-    return Table(title, [name, "a step", "time grows", "flops grow", "Mflop", "Gflop/s", "compiles", "seconds"], lines)
+    head = [name, "a step", "time grows", "flops grow", "Mflop", "Gflop/s", "compiles", "seconds"]
+    return Table(title, head, lines, list(_jumps(name, found)))
+
+
+def _jumps(name: str, found: Sequence[Measured]) -> Iterator[str]:
+    """Where time grows much more than arithmetic does."""
+    unexplained = 0
+    for before, one in pairwise(found):
+        time_grows, flops_grow = one.seconds / before.seconds, one.flops / before.flops
+        if time_grows > JUMP * flops_grow:
+            unexplained += 1
+            yield f"from {name} {before.size} to {one.size} time grows {time_grows:.2f}×, arithmetic {flops_grow:.2f}×"
+    if not unexplained:
+        yield f"time grows nowhere more than {JUMP}× as much as arithmetic"
 
 
 def main(words: Sequence[str]) -> int:
-    argparse.ArgumentParser("python -m bench growth", description=__doc__).parse_args(words)
-    with tempfile.TemporaryDirectory() as name, mock.patch.dict(os.environ, {"SHAPESCRIPT_CACHE_DIR": name}):
-        folder = Path(name)
-        print(as_text(growth_table("64-128-10, by the batch", "batch", by_batch(folder))))
-        print()
-        print(as_text(growth_table("64-width-10, batch 64, by the width", "width", by_width(folder))))
+    options = _options(words)
+    stride, repeats = (QUICK_STRIDE, QUICK_REPEATS) if options.quick else (1, REPEATS)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        mock.patch.dict(os.environ, {"SHAPESCRIPT_CACHE_DIR": name}),
+        shapescript.threads(options.threads),
+    ):
+        threads = "1 thread" if options.threads == 1 else f"{options.threads} threads"
+        batches = by_batch(Path(name), BATCHES[::stride], repeats)
+        widths = by_width(Path(name), WIDTHS[::stride], repeats)
+    say("")
+    tables = [
+        growth_table(f"64-128-10, by the batch, {threads}", "batch", batches),
+        growth_table(f"64-width-10, batch 64, by the width, {threads}", "width", widths),
+    ]
+    print("\n\n".join(map(as_text, tables)))
+    if options.write_results:
+        head = f"The last run of `python -m bench growth --write-results`; a step is the least of {repeats} repeats."
+        put(PAGE, Part.GROWTH, "\n\n".join([head, listed(facts_of_run()), *map(as_markdown, tables)]))
+        print(f"\nwritten to {PAGE}")
     return 0
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m bench growth", description=__doc__)
+    parser.add_argument("--threads", type=int, default=default_threads(), help="number of threads (default: as many as a call may use)")
+    parser.add_argument("--quick", action="store_true", help=f"one size of {QUICK_STRIDE}, {QUICK_REPEATS} repeats")
+    parser.add_argument("--write-results", action="store_true", help="write the tables to bench/RESULTS.md too")
+    return parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""A run's figures with the machine, the versions and the date: as JSON, and as the page RESULTS.md."""
+"""A run's figures with the machine, the versions and the date: as JSON, and as a part of the page RESULTS.md."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from shapescript.compiler.codegen.peak import measured_peak
+
+from .aims import aims_table
 from .fork_join import measure as measure_latency
+from .page import Part, put
 from .runner import Figure, LeftOut
 from .start_up import StartUps
 from .table import Table, as_markdown, as_text, memory_tables, ratios, slower_tables, start_up_tables, time_tables, title_of
 from .task import ROOT
 
-PAGE = Path(__file__).with_name("RESULTS.md")
 PACKAGES = ("numpy", "llvmlite", "torch", "jax", "optax")
 
 
@@ -29,8 +32,12 @@ class Results:
     figures: list[Figure] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     start_up: StartUps | None = None
+    core_flops: float = 0.0  # what one core's multiply-adds do in a second
 
     def tables(self) -> Iterator[Table]:
+        aims = aims_table(self.figures, self.start_up, self.core_flops)
+        if aims is not None:
+            yield aims
         if self.figures:
             yield from time_tables(self.figures)
             yield from memory_tables(self.figures)
@@ -42,9 +49,9 @@ class Results:
         return _joined(self, as_text, "{}: {} ({}) is left out: {}")
 
     def page(self, facts: Mapping[str, str]) -> str:
-        listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-        head = f"The last run of `python -m bench --write-results`, {self.rounds}. [README.md](README.md) says what is measured."
-        return f"# Results\n\n{head}\n\n{listed}\n\n{_joined(self, as_markdown, '- {}: {} ({}) is left out: {}')}\n"
+        """What stands in RESULTS.md."""
+        head = f"The last run of `python -m bench --write-results`, {self.rounds}."
+        return f"{head}\n\n{listed(facts)}\n\n{_joined(self, as_markdown, '- {}: {} ({}) is left out: {}')}"
 
     def as_json(self, facts: Mapping[str, str]) -> dict[str, Any]:
         times = [{**asdict(one), "median": one.median, "least": one.least} for one in self.figures]
@@ -53,6 +60,7 @@ class Results:
             "rounds": self.rounds,
             "figures": times,
             "ratios": [asdict(one) for one in ratios(self.figures)],
+            "core_flops": self.core_flops,
             "start_up": None if self.start_up is None else asdict(self.start_up),
             "left_out": [asdict(one) for one in self.left_out],
         }
@@ -72,18 +80,23 @@ def write(results: Results, out: Path, page: Path | None) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(results.as_json(facts), indent=1) + "\n")
     if page is not None:
-        page.write_text(results.page(facts))
+        put(page, Part.PEERS, results.page(facts))
+
+
+def listed(facts: Mapping[str, str]) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
 
 def facts_of_run() -> dict[str, str]:
     """The machine, the versions, when, and of which commit."""
-    latency = measure_latency()
+    latency, peak = measure_latency(), measured_peak()
     versions = [f"{name} {found}" for name in PACKAGES if (found := _version(name))]
     return {
         "processor": f"{_processor()}, {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores",
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "packages": ", ".join(versions),
         "fork and join of two threads": f"{latency.awake:.2f} µs; from sleep {latency.asleep:.0f} µs",
+        "one core": f"{peak.flops / 1e9:.1f} GFLOP/s ({peak.flops_f64 / 1e9:.1f} in f64), {peak.bytes / 1e9:.1f} GB/s",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),
     }

@@ -16,11 +16,12 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a line for the columns, and the lines below."""
+    """A title, a line for the columns, the lines below, and what is to be said of them."""
 
     title: str
     head: Sequence[str]
     lines: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,12 @@ def seconds(found: Sequence[float]) -> str:
 def as_text(table: Table) -> str:
     lines = [list(table.head), *map(list, table.lines)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.head))]
-    return "\n".join([table.title, *("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)])
+    return "\n".join([table.title, *("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines), *table.notes])
 
 
 def as_markdown(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
-    return "\n".join([f"**{table.title}**", "", line(table.head), line(["---"] * len(table.head)), *map(line, table.lines)])
+    notes = ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    return "\n".join([f"**{table.title}**", "", line(table.head), line(["---"] * len(table.head)), *map(line, table.lines), *notes])
