@@ -23,37 +23,17 @@ and panels of `plan.columns` columns [panel_low, panel_high), of `panel_count`. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any
 
 from shapescript.compiler.codegen import emit, extents
+from shapescript.compiler.codegen.contraction_kernel import Kernel, Place
 from shapescript.compiler.codegen.contraction_nest import emit_product, scratch_layout
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, plan_contraction
-from shapescript.compiler.codegen.contraction_tile import Kernel, Place
+from shapescript.compiler.codegen.contraction_shares import Share, panel_count
 from shapescript.compiler.codegen.emit import BLOCK, I64, PTR, Builder, Size, Value, at, element_bytes, loop
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
-
-__all__ = [
-    "AfterRows",
-    "BatchAxis",
-    "BeforeRun",
-    "Contraction",
-    "Cut",
-    "Epilogue",
-    "Place",
-    "Plan",
-    "Share",
-    "cut_of",
-    "cut_units",
-    "emit_contraction",
-    "panel_count",
-    "plan_contraction",
-    "scratch_bytes",
-    "share_of",
-]
 
 
 @dataclass(frozen=True)
@@ -89,16 +69,6 @@ class AfterRows:
 
 
 @dataclass(frozen=True)
-class Share:
-    """One worker's part of C: rows and panels, half-open."""
-
-    row_low: Size
-    row_high: Size
-    panel_low: Size
-    panel_high: Size
-
-
-@dataclass(frozen=True)
 class BatchAxis:
     """An outer loop over products number `low` to `size`; each turn moves A, B and C on by their strides, in elements.
 
@@ -111,42 +81,6 @@ class BatchAxis:
     c_stride: Size
     low: Size = 0
     around: Callable[[Builder, Value, Callable[[], None]], None] | None = None
-
-
-class Cut(Enum):
-    """What units a product is shared out in: of its outermost loop, rows of its tiles, or panels."""
-
-    BATCH = "batch"
-    ROWS = "rows"
-    PANELS = "panels"
-
-
-def cut_of(plan: Plan, contraction: Contraction) -> Cut:
-    """Of a product without loops around it: what each share would pack anew isn't cut across, and what has more units is taken else."""
-    if plan.packs_right or plan.pack_left:
-        return Cut.ROWS if plan.pack_left else Cut.PANELS
-    m, n = (number if isinstance(number, int) else math.inf for number in (contraction.m, contraction.n))
-    return Cut.ROWS if m / plan.rows >= n / plan.columns else Cut.PANELS
-
-
-def cut_units(b: Builder, plan: Plan, contraction: Contraction, batch: Sequence[BatchAxis], cut: Cut) -> Size:
-    """How many units there are."""
-    if cut is Cut.BATCH:
-        return batch[0].size
-    return extents.ceil_quotient(b, contraction.m, plan.rows) if cut is Cut.ROWS else panel_count(plan, contraction.n, b)
-
-
-def share_of(b: Builder, plan: Plan, contraction: Contraction, cut: Cut, low: Size, high: Size) -> Share:
-    """Units low to high of rows or panels."""
-    if cut is Cut.PANELS:
-        return Share(0, contraction.m, low, high)
-    row_high = extents.least(b, extents.times(b, high, plan.rows), contraction.m)
-    return Share(extents.times(b, low, plan.rows), row_high, 0, panel_count(plan, contraction.n, b))
-
-
-def panel_count(plan: Plan, n: Size, b: Builder | None = None) -> Size:
-    """Panels of columns that C is shared out in."""
-    return extents.ceil_quotient(b, n, plan.columns)
 
 
 # ---- scratch
@@ -257,13 +191,13 @@ def _kernel(
         c,
         row_low,
         row_high,
-        epilogue.emit if epilogue else None,
-        batch,
-        tuple(own[0]),
-        _before(before_run, own[1]) if before_run else None,
-        epilogue is None or not epilogue.stores,
-        _after(after_rows, own[2], batch) if after_rows else None,
-        epilogue.skips if epilogue else None,
+        epilogue=epilogue.emit if epilogue else None,
+        batch=batch,
+        captured=tuple(own[0]),
+        before_run=_before(before_run, own[1]) if before_run else None,
+        stores=epilogue is None or not epilogue.stores,
+        after_rows=_after(after_rows, own[2], batch) if after_rows else None,
+        skips=epilogue.skips if epilogue else None,
     )
     emit_product(b, kernel, scratch, panel_low, panel_high, _passes(contraction, epilogue))
     b.ret_void()

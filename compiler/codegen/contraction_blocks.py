@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.contraction_tile import Kernel, Panel, Sums, finish_vector
+from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel, Sums
+from shapescript.compiler.codegen.contraction_tile import finish_vector
 from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at, is_float, load, loop, store
 
 

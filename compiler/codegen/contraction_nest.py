@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_blocks import finish_panel, merge_block
+from shapescript.compiler.codegen.contraction_kernel import Kernel, PackedLeft, Panel, Stage, Sums
 from shapescript.compiler.codegen.contraction_pack import pack_left, pack_right_panel
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout
-from shapescript.compiler.codegen.contraction_tile import Kernel, PackedLeft, Panel, Stage, Sums, emit_row_tiles
+from shapescript.compiler.codegen.contraction_tile import emit_row_tiles
 from shapescript.compiler.codegen.emit import BLOCK, I64, Builder, Size, Value, at, loop
 from shapescript.compiler.codegen.extents import least, most
 from shapescript.compiler.records.dataclass import dataclass

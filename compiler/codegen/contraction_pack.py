@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from shapescript.compiler.codegen import emit, extents
+from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel
 from shapescript.compiler.codegen.contraction_plan import RightLayout
-from shapescript.compiler.codegen.contraction_tile import Kernel, Panel
 from shapescript.compiler.codegen.contraction_transpose import transposer
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, ElementType, Size, Value, at, load, load_strided, loop, store
 from shapescript.compiler.codegen.extents import least

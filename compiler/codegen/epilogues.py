@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.contraction import Place
+from shapescript.compiler.codegen.contraction_kernel import Place
 from shapescript.compiler.codegen.dropout import Mask
 from shapescript.compiler.codegen.elements import Dropped, emit_region
 from shapescript.compiler.codegen.emit import I8, Builder, Value, at, iota, load, load_strided, splat, store, store_strided
@@ -43,6 +43,11 @@ class RegionEpilogue:
     uniform: tuple[nodes.Value, ...]
     returns_first: bool
     _sizes: dict[Any, SizeValues] = field(default_factory=dict)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the sums are the only result, as they are, and the product's kernel stores them."""
+        return not self.region.ops and self.returns_first and len(self.stored) == 1
 
     def emit_vector(self, b: Builder, captured: Sequence[Value], value: Value, place: Place) -> Value | None:
         return _Vector(self, b, captured, value, place).build()
