@@ -11,13 +11,14 @@ from shapescript.compile_keys import key_of
 from shapescript.compile_log import CompileLog, told
 from shapescript.compiler.codegen.artifact_data import from_bytes, to_bytes
 from shapescript.compiler.codegen.program import Artifact, NativeFunction, compile_artifact, load_artifact
-from shapescript.compiler.codegen.target import Target, host
+from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.workers import PROCESS
 from shapescript.compiler.ir.data import Encoder, Unencodable
 from shapescript.compiler.ir.nodes import Module
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.object_cache import ObjectCache
 from shapescript.pool_code import pool_code
+from shapescript.this_machine import host
 
 PROCESS.code = pool_code  # it knows no cache itself
 

@@ -6,7 +6,7 @@ from shapescript.cache_settings import user_cache
 from shapescript.code_places import CodePlace, code_place, no_use
 from shapescript.compile_keys import key_of_part
 from shapescript.compile_log import CompileLog
-from shapescript.compiler.codegen.jit import NativeCode, load_object
+from shapescript.compiler.codegen.loading import NativeCode, load_object
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.workers import pool_object
 

@@ -16,7 +16,7 @@ from shapescript.compiler.codegen.lowering import GROW, POLL, START_WORKERS, Sit
 from shapescript.compiler.codegen.measurement import Table
 from shapescript.compiler.codegen.memory import Arena, aligned
 from shapescript.compiler.codegen.pointers import DTYPES, address_of, bytes_at, tensor_at
-from shapescript.compiler.codegen.target import host as this_machine
+from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.workers import PROCESS
 from shapescript.compiler.ir.flat import flat_layout, slot_layout
 from shapescript.compiler.ir.nodes import Op
@@ -34,8 +34,8 @@ Callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 class Frame:
     """One call's context, objects and callback; used again by later calls, by one at a time."""
 
-    def __init__(self, layout: ContextLayout, sites: Sequence[Site], is_x86: bool, table: Table | None = None) -> None:
-        self.layout, self.sites, self.table = layout, sites, table
+    def __init__(self, layout: ContextLayout, sites: Sequence[Site], target: Target, table: Table | None = None) -> None:
+        self.layout, self.sites, self.target, self.table = layout, sites, target, table
         self.block = aligned(8 * layout.words).view(np.int64)
         self.block[:] = 0
         self.address: int = self.block.ctypes.data
@@ -58,7 +58,7 @@ class Frame:
         next(self._answers)
         self._callback = Callback(self._answers.send)
         self.words[Word.CALLBACK] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        self.words[Word.BUDGET] = FIRST_BUDGETS[is_x86]
+        self.words[Word.BUDGET] = FIRST_BUDGETS[target.is_x86]
         self.words[Word.PROFILE] = table.address if table else 0
 
     def begin(self, host: Host, arguments: Sequence[Any], storages: Sequence[Any], arena: Arena) -> None:
@@ -131,7 +131,7 @@ class Frame:
         self.host.poll()
 
     def _start_workers(self) -> None:
-        pool = PROCESS.started(this_machine(), self.words[Word.THREADS])
+        pool = PROCESS.started(self.target, self.words[Word.THREADS])
         self.words[Word.THREADS] = 1 if pool is None else min(self.words[Word.THREADS], len(pool.threads) + 1)
         self.words[Word.POOL] = 0 if pool is None else pool.address
 

@@ -7,18 +7,16 @@ generating code (measured on whole training steps: 0.22 s without, 0.55 s with, 
 
 from __future__ import annotations
 
-import ctypes
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 
-from shapescript.compiler.codegen.target import Target, initialise_llvm
+from shapescript.compiler.codegen.loading import NativeCode, load_object
+from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.waiting import interruptible
 
 CODE_LEVEL = 2
-_OBJECT_FILES = (b"\x7fELF", b"\xcf\xfa\xed\xfe")  # how ELF and Mach-O begin
 _UNDEFINED_SECTION = 0
 _SYMBOL_TABLE = 2
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -26,7 +24,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 def target_machine(target: Target, *, jit: bool) -> Any:
     """LLVM's code generator for the target; for code of this process, or for position-independent objects."""
-    initialise_llvm()
+    _initialise(target)
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,
@@ -37,44 +35,28 @@ def target_machine(target: Target, *, jit: bool) -> Any:
     )
 
 
+def _initialise(target: Target) -> None:
+    """Make a code generator available; may be called any number of times. Those for other processors take 10 MiB more."""
+    if target.triple.split("-")[0] == llvm.get_process_triple().split("-")[0]:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+
+
 def parse(module_text: str, target: Target) -> Any:
     """LLVM's own module of the text, verified, for the target. Raises RuntimeError with LLVM's message for text that is wrong."""
-    initialise_llvm()
+    _initialise(target)
     module = llvm.parse_assembly(module_text)
     module.triple = target.triple
     module.verify()
     return module
 
 
-class NativeCode:
-    """Compiled code loaded in this process. Its functions keep it alive; it is freed when it and all of them are dropped."""
-
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
-
-    def address(self, name: str) -> int:
-        """Where a function begins. Raises KeyError where there is none of the name. Valid while this object lives."""
-        address: int = self._engine.get_function_address(name)
-        if not address:
-            raise KeyError(name)
-        return address
-
-    def function(self, name: str, arguments: Sequence[Any], result: Any = None) -> Any:
-        """A function as a ctypes one of the given argument and result types; calls release the GIL."""
-        call = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
-        call.code = self  # type: ignore[attr-defined]
-        return call
-
-
 def compile_module(module_text: str, target: Target) -> NativeCode:
     """Compile LLVM IR for the target, which this machine must be able to run, and load it. Ctrl-C doesn't wait for the end."""
-
-    def work() -> NativeCode:
-        engine = llvm.create_mcjit_compiler(parse(module_text, target), target_machine(target, jit=True))
-        engine.finalize_object()
-        return NativeCode(engine)
-
-    return interruptible(work)
+    return load_object(emit_loadable(module_text, target), target)
 
 
 def emit_object(module_text: str, target: Target) -> bytes:
@@ -83,7 +65,7 @@ def emit_object(module_text: str, target: Target) -> bytes:
 
 
 def emit_loadable(module_text: str, target: Target) -> bytes:
-    """An object for `load_object`: for this machine, with the same code as `compile_module` makes. Ctrl-C doesn't wait for the end."""
+    """An object for `load_object`, for this machine. Ctrl-C doesn't wait for the end."""
     return interruptible(lambda: bytes(target_machine(target, jit=True).emit_object(parse(module_text, target))))
 
 
@@ -92,14 +74,12 @@ def emit_assembly(module_text: str, target: Target) -> str:
     return interruptible(lambda: str(target_machine(target, jit=False).emit_assembly(parse(module_text, target))))
 
 
-def load_object(data: bytes, target: Target) -> NativeCode:
-    """Load what `emit_loadable` made, or `emit_object` for this machine. Raises ValueError for what is no object file: LLVM would crash."""
-    if data[:4] not in _OBJECT_FILES:
-        raise ValueError("not an object file")
+def load_with_llvm(data: bytes, target: Target) -> Any:
+    """Any object for this machine, as LLVM's engine."""
     engine = llvm.create_mcjit_compiler(parse("", target), target_machine(target, jit=True))
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
-    return NativeCode(engine)
+    return engine
 
 
 def undefined_symbols(data: bytes) -> set[str]:

@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from shapescript.compiler.codegen import emit, environment, jit, machine
 from shapescript.compiler.codegen.emit import F32, F64, I64, LANES, PTR, VOID, Builder, ElementType, Value, at
+from shapescript.compiler.codegen.loading import NativeCode
 from shapescript.compiler.codegen.target import Target, host
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -77,7 +78,7 @@ def _best(tries: int, act: Callable[[], object]) -> float:
 
 
 @cache
-def _compiled() -> jit.NativeCode:
+def _compiled() -> NativeCode:
     target, module = host(), ir.Module("peak")
     kernels: tuple[tuple[str, Sequence[ElementType], ElementType, Callable[[Builder, Sequence[Value]], Value | None]], ...] = (
         ("ticks", [], I64, lambda b, _: machine.clock(b, target)),

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shapescript.compiler.codegen import jit
 from shapescript.compiler.codegen.arguments import crossing
 from shapescript.compiler.codegen.callbacks import Frame
 from shapescript.compiler.codegen.context import DETAILS, ENTRY, ContextLayout, Word
 from shapescript.compiler.codegen.failures import failure
+from shapescript.compiler.codegen.loading import NativeCode, load_object
 from shapescript.compiler.codegen.lowering import HOST_FAILED, Lowering, Site
 from shapescript.compiler.codegen.measurement import Recorder, Row, Table
 from shapescript.compiler.codegen.memory import ARENAS, ArenaPool
@@ -48,7 +48,7 @@ class NativeFunction:
         self,
         function: Function,
         target: Target,
-        code: jit.NativeCode,
+        code: NativeCode,
         sites: Sequence[Site],
         exchange_words: int,
         arenas: ArenaPool = ARENAS,
@@ -73,7 +73,7 @@ class NativeFunction:
             frame = self._frames.pop()
         except IndexError:
             table = Table(self.function, self._rows) if self._rows else None
-            frame = Frame(self._layout, self._sites, self.target.is_x86, table)
+            frame = Frame(self._layout, self._sites, self.target, table)
         arena = self.arenas.take()
         try:
             try:
@@ -108,6 +108,8 @@ def compile_function(function: Function, target: Target, profile: bool = False) 
 
 def compile_artifact(function: Function, target: Target, profile: bool = False, lowered: Callable[[], None] = lambda: None) -> Artifact:
     """Compile a function for this machine, to data from which `load_artifact` makes it. `lowered` is called when LLVM's part begins."""
+    from shapescript.compiler.codegen.jit import emit_loadable  # LLVM: what a cache gives does without
+
     with paused_collection():
         low = _lower(function, target, profile)
         text = str(low.module)
@@ -117,7 +119,7 @@ def compile_artifact(function: Function, target: Target, profile: bool = False, 
     sites = tuple((site.kind, NO_OP if site.op is None else numbers[site.op], site.data) for site in low.sites)
     row_data = tuple((NO_OP if row.op is None else numbers[row.op], row.part) for row in rows)
     outline = _outline(function, numbers, told)
-    return Artifact(jit.emit_loadable(text, target), outline, sites, low.exchange_words, row_data)
+    return Artifact(emit_loadable(text, target), outline, sites, low.exchange_words, row_data)
 
 
 def load_artifact(artifact: Artifact, target: Target) -> NativeFunction:
@@ -125,7 +127,7 @@ def load_artifact(artifact: Artifact, target: Target) -> NativeFunction:
     ops = artifact.function.body.ops
     sites = [Site(kind, None if number == NO_OP else ops[number], tuple(data)) for kind, number, data in artifact.sites]
     rows = [Row(None if number == NO_OP else ops[number], part) for number, part in artifact.rows]
-    code = jit.load_object(artifact.code, target)
+    code = load_object(artifact.code, target)
     return NativeFunction(artifact.function, target, code, sites, artifact.exchange_words, rows=rows)
 
 
@@ -152,9 +154,13 @@ def llvm_text(function: Function, target: Target) -> str:
 
 def assembly(function: Function, target: Target) -> str:
     """The machine code of a function as text, for a target that need not be this machine."""
+    from shapescript.compiler.codegen import jit
+
     return jit.emit_assembly(llvm_text(function, target), target)
 
 
 def object_bytes(function: Function, target: Target) -> bytes:
     """The machine code of a function as an ELF object file, for a target that need not be this machine."""
+    from shapescript.compiler.codegen import jit
+
     return jit.emit_object(llvm_text(function, target), target)

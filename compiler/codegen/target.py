@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import llvmlite
-import llvmlite.binding as llvm
 
 from shapescript.compiler.diagnostics.model import CompileError, Diagnostic
 from shapescript.compiler.records.dataclass import dataclass
@@ -54,14 +54,22 @@ def aarch64() -> Target:
 
 
 def llvm_version() -> str:
-    """Of LLVM, and of what it is called through."""
-    return f"{llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+    """Of what LLVM is called through, which comes with an LLVM of its own; and how large that is, for who builds one with another."""
+    files = sorted((Path(llvmlite.__file__).parent / "binding").glob("*llvmlite.*"))
+    return f"{llvmlite.__version__}, {[(file.name, file.stat().st_size) for file in files]}"
 
 
 @cache
 def host() -> Target:
     """The machine that this process runs on. Raises CompileError with R1501 where it has no fused multiply-add."""
-    return for_machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features()))
+    return for_machine(*asked_of_llvm())
+
+
+def asked_of_llvm() -> tuple[str, str, dict[str, bool]]:
+    """How LLVM describes this machine, for `for_machine`. Loads LLVM."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_process_triple(), llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features())
 
 
 def for_machine(triple: str, cpu: str, features: dict[str, bool]) -> Target:
@@ -81,9 +89,3 @@ def for_machine(triple: str, cpu: str, features: dict[str, bool]) -> Target:
             help="run with --engine=numpy: it gives the same numbers, slowly",
         )
     )
-
-
-def initialise_llvm() -> None:
-    """Make the code generators of every target above available; may be called any number of times."""
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()

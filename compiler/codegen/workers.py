@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from shapescript.compiler.codegen import jit
+from shapescript.compiler.codegen.loading import NativeCode, load_object
 from shapescript.compiler.codegen.memory import aligned
 from shapescript.compiler.codegen.pool import (
     CLOCK,
@@ -41,20 +41,22 @@ FUTEX_CALLS = {"x86_64": 202, "aarch64": 98}  # Linux's numbers of the system ca
 
 
 def pool_object(target: Target, lowered: Callable[[], None] = lambda: None) -> bytes:
-    """The pool's machine code, for `jit.load_object`. `lowered` is called when LLVM's part begins."""
+    """The pool's machine code, for `load_object`. `lowered` is called when LLVM's part begins."""
+    from shapescript.compiler.codegen.jit import emit_loadable  # LLVM: what a cache gives does without
+
     text = str(pool_module(target))
     lowered()
-    return jit.emit_loadable(text, target)
+    return emit_loadable(text, target)
 
 
-def compiled_pool(target: Target) -> jit.NativeCode:
-    return jit.load_object(pool_object(target), target)
+def compiled_pool(target: Target) -> NativeCode:
+    return load_object(pool_object(target), target)
 
 
 class Pool:
     """The block that native code knows, and the threads; `uses_futex` is given by tests alone."""
 
-    def __init__(self, target: Target, uses_futex: bool | None = None, code: Callable[[Target], jit.NativeCode] = compiled_pool) -> None:
+    def __init__(self, target: Target, uses_futex: bool | None = None, code: Callable[[Target], NativeCode] = compiled_pool) -> None:
         self.block: Any = aligned(8 * block_words(MOST_THREADS)).view(np.int64)
         self.block[:] = 0
         self.address: int = self.block.ctypes.data
@@ -137,7 +139,7 @@ class _Process:
     """The pool of this process, made when a job first wants it. `code` gives its machine code: who has a cache puts it in front."""
 
     def __init__(self) -> None:
-        self.code: Callable[[Target], jit.NativeCode] = compiled_pool
+        self.code: Callable[[Target], NativeCode] = compiled_pool
         self.making = threading.Lock()
         self.pool: Pool | None = None
 

@@ -51,7 +51,7 @@ def told(folder: Path, capfd: pytest.CaptureFixture[str]) -> Told:
 
 def code_in(folder: Path) -> list[str]:
     """The entries that hold code."""
-    return [entry.name for entry in ObjectCache(folder).entries() if not entry.name.startswith("gradients-")]
+    return [entry.name for entry in ObjectCache(folder).entries() if not entry.name.startswith(("gradients-", "machine-"))]
 
 
 def x_to_y(path: Path, **dims: int) -> list[float]:

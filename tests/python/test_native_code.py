@@ -10,7 +10,7 @@ import pytest
 from kernel_harness import TARGETS, module_of, native
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, gradient_norm, jit, optimiser, random, scalars, target
+from shapescript.compiler.codegen import emit, gradient_norm, jit, loading, optimiser, random, scalars, target
 from shapescript.compiler.codegen.contraction import Contraction, emit_contraction
 from shapescript.compiler.codegen.emit import F32, F64, I64, PTR
 from shapescript.compiler.codegen.reductions import Reduction, loaded, reduce_run
@@ -110,7 +110,7 @@ def test_no_fast_math_and_no_contraction(level: Target) -> None:
 def test_an_object_loads_and_runs() -> None:
     level = TARGETS[0]
     text = module_of(level, [I64, I64], lambda b, arguments: b.mul(*arguments), I64)
-    call = jit.load_object(jit.emit_object(text, level), level).function("entry", [ctypes.c_int64] * 2, ctypes.c_int64)
+    call = loading.load_object(jit.emit_object(text, level), level).function("entry", [ctypes.c_int64] * 2, ctypes.c_int64)
     assert call(6, 7) == 42
 
 
@@ -127,7 +127,7 @@ define i64 @entry(ptr %to, ptr %from, i64 %count, i64 %i) {
 }"""
     data = jit.emit_object(text, level)
     assert jit.undefined_symbols(data) == {"memcpy"}
-    call = jit.load_object(data, level).function("entry", [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2, ctypes.c_int64)
+    call = loading.load_object(data, level).function("entry", [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2, ctypes.c_int64)
     source, copy = np.arange(1000), np.zeros(1000, np.int64)
     assert call(copy.ctypes.data, source.ctypes.data, 8000, 2) == 7
     assert (copy == source).all()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from shapescript import code_places
-from shapescript.compiler.codegen import jit
+from shapescript.compiler.codegen import loading
 from shapescript.compiler.codegen.pool import NOTHING, Place
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.workers import PROCESS, Pool
@@ -128,4 +128,4 @@ def test_what_cannot_be_kept_is_told(told: Told, monkeypatch: pytest.MonkeyPatch
 
 def test_what_is_no_object_is_refused() -> None:
     with pytest.raises(ValueError, match="not an object file"):
-        jit.load_object(np.arange(100, dtype=np.uint8).tobytes(), host())
+        loading.load_object(np.arange(100, dtype=np.uint8).tobytes(), host())

@@ -20,19 +20,27 @@ from shapescript.compiler.codegen.emit import F32, I32, I64, PTR, VOID
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.records.collection import paused_collection
 
-COMPILES = ("shapescript.compiler.passes.pipeline", "shapescript.compiler.codegen.lower_function", "shapescript.gradient_checks")
+COMPILES = (
+    "llvmlite.binding",
+    "shapescript.compiler.passes.pipeline",
+    "shapescript.compiler.codegen.lower_function",
+    "shapescript.gradient_checks",
+)
 CALL = """
-import sys, json, shapescript
+import sys, json, shapescript, numpy
 program = shapescript.load(sys.argv[1])
-assert program.half(3.0) == 1.5
+x = numpy.ones((512, 512), numpy.float32)
+with shapescript.threads(2):  # the product is worth two
+    assert program.doubled(x, x)[0, 0] == 1024
+assert [one.name for one in __import__("threading").enumerate()][1:] == ["shapescript worker 1"]
 print(json.dumps(sorted(sys.modules)))
 """
 
 
 def test_a_call_from_the_cache_loads_nothing_that_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHAPESCRIPT_CACHE_DIR", str(tmp_path / "cache"))
-    path = tmp_path / "half.ss"
-    path.write_text("fn half(x: float) -> float:\n    return x * 0.5\n", "utf-8")
+    path = tmp_path / "doubled.ss"
+    path.write_text("fn doubled(x: [a b], y: [b c]) -> [a c]:\n    return (x @ y) * 2\n", "utf-8")
     command = [sys.executable, "-c", CALL, str(path)]
     first, second = (set(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)) for _ in range(2))
     assert set(COMPILES) <= first
