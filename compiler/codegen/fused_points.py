@@ -13,6 +13,7 @@ from shapescript.compiler.codegen.emit import I8, I32, I64, Builder, Value, at, 
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES
 from shapescript.compiler.codegen.nests import Offsets
 from shapescript.compiler.codegen.reductions import Reduction
+from shapescript.compiler.codegen.row_tails import RowTail
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
@@ -38,7 +39,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Points:
-    """`places` and `indices` are the places among the offsets of operands and of indices along the space's axes."""
+    """`places` and `indices` are the places among the offsets of operands and of indices along the space's axes. `tail`: of each row."""
 
     b: Builder
     sizes: SizeValues
@@ -50,6 +51,7 @@ class Points:
     targets: Sequence[Value]
     masks: Mapping[Op, Mask]
     numbers: Mapping[nodes.Value, Value]
+    tail: RowTail | None = None
 
     @property
     def region(self) -> Block:

@@ -17,6 +17,7 @@ from shapescript.compiler.codegen.fused_rows import emit_row_blocks, emit_row_jo
 from shapescript.compiler.codegen.lowering import Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, dense_strides, emit_loops, merged, placed_strides, step
 from shapescript.compiler.codegen.reductions_blocks import block_count
+from shapescript.compiler.codegen.row_tails import RowTail
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.codegen.split_reductions import STRETCH, shared_units, split_blocks
@@ -103,6 +104,7 @@ class ReductionShape:
     space: tuple[Size, ...]
     uniform: tuple[nodes.Value, ...]
     dropouts: tuple[Op, ...]
+    tail: RowTail | None = None
 
     @property
     def key(self) -> object:
@@ -110,7 +112,8 @@ class ReductionShape:
         order = {value: place for place, value in enumerate((*region.parameters, *outer))}
         positions, maps = tuple(self.op.attributes["positions"]), tuple(map(tuple, self.op.attributes["maps"]))
         kinds = tuple(op.attributes["kind"] for op in region.ops if op.name == "reduce")
-        return self.space, positions, maps, kinds, tuple(order[value] for value in self.uniform), region_key(region, outer)
+        tail = self.tail and self.tail.key
+        return self.space, positions, maps, kinds, tuple(order[value] for value in self.uniform), region_key(region, outer), tail
 
     @cached_property
     def varying(self) -> list[tuple[nodes.Value, tuple[int, ...]]]:
@@ -121,7 +124,8 @@ class ReductionShape:
     @cached_property
     def indexed(self) -> list[int]:
         """The axes whose index is used."""
-        return sorted({op.attributes["position"] for op in self.op.regions[0].ops if op.name == "iota"})
+        of_tail = {self.tail.where.less} if self.tail else set()
+        return sorted({op.attributes["position"] for op in self.op.regions[0].ops if op.name == "iota"} | of_tail)
 
     @cached_property
     def strides(self) -> list[list[Size]]:
@@ -190,7 +194,7 @@ class ReductionShape:
         pointers = {parameter: tensor for (parameter, _), tensor in zip(self.varying, tensors, strict=True)}
         indices = {position: 2 + place for place, position in enumerate(self.indexed)}
         start: Offsets = tuple(0 for _ in range(first + len(places)))
-        return Points(b, sizes, self.op, self.walks, pointers, places, indices, targets, masks, numbers), start
+        return Points(b, sizes, self.op, self.walks, pointers, places, indices, targets, masks, numbers, self.tail), start
 
     def build(self, b: Builder, arguments: Sequence[Value], sizes: SizeValues, part: Part) -> None:
         points, start = self.points(b, arguments, sizes)

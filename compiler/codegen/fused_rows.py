@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import LANES, Value, at, loop, splat, store
 from shapescript.compiler.codegen.fused_points import SHORT, Points, Vector, finished, reductions_of
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.nests import Axis, Offsets, step
-from shapescript.compiler.codegen.reductions import reduce_run
+from shapescript.compiler.codegen.reductions import Reduction, reduce_run
 from shapescript.compiler.codegen.reductions_runs import reduce_runs
+from shapescript.compiler.codegen.row_tails import KnownTail, joined
 from shapescript.compiler.codegen.split import Part
 from shapescript.compiler.codegen.split_reductions import emit_blocks, join_blocks
 from shapescript.compiler.ir import nodes
@@ -51,6 +52,9 @@ def _walk(rows: Sequence[_Row], walk: Walk, axes: Sequence[Axis]) -> None:
     def act(indices: Sequence[Value], i: emit.Size, mask: Value | None) -> list[Value]:
         return [value for row in rows for value in row.act(walk, row.vector(indices, i, mask))]
 
+    if first.tail:
+        _walk_to_tails(rows, walk, reductions, lambda i, mask: act((), i, mask))
+        return
     if not walk.reduced:
         first.each(act)
         return
@@ -58,9 +62,34 @@ def _walk(rows: Sequence[_Row], walk: Walk, axes: Sequence[Axis]) -> None:
         found = reduce_run(b, reductions, first.count, lambda b, i, mask: act((), i, mask))
     else:
         found = reduce_runs(b, reductions, first.extents, lambda b, indices, i, mask: act(indices, i, mask))
+    _finish(rows, walk, found)
+
+
+def _finish(rows: Sequence[_Row], walk: Walk, found: Sequence[Value]) -> None:
     many = len(walk.reduced)
     for place, row in enumerate(rows):
         row.finish(walk, found[place * many : (place + 1) * many])
+
+
+def _walk_to_tails(
+    rows: Sequence[_Row], walk: Walk, reductions: Sequence[Reduction], act: Callable[[emit.Size, Value | None], list[Value]]
+) -> None:
+    """Of rows along one axis: to where the last one's end begins, or all along where one of them can't be left out."""
+    b, whole = rows[0].b, rows[0].count
+    tails = [row.known_tail(walk) for row in rows]
+    is_left_out, count = emit.I1(1), tails[0].start
+    for tail in tails:
+        is_left_out, count = b.and_(is_left_out, tail.is_left_out(walk)), extents.most(b, count, tail.start)
+    count = b.select(is_left_out, emit.size(count), emit.size(whole))
+    found: list[Value] = []
+    if walk.reduced:
+        found = reduce_run(b, reductions, count, lambda b, i, mask: act(i, mask))
+    else:
+        each_vector(b, count, lambda i, mask: (act(i, mask), None)[1])
+    is_there = b.icmp_signed("<", count, emit.size(whole))
+    _finish(rows, walk, joined(b, reductions, found, [end for tail in tails for end in tail.reduced(walk)], is_there))
+    for row in rows:
+        row.fill(walk, count)
 
 
 def emit_row_blocks(points: Points, start: Offsets, summed: Sequence[Axis], parts: Value, part: Part) -> None:
@@ -92,6 +121,10 @@ class _Row:
         # a row that one vector holds stays in registers from walk to walk
         self.is_short = len(summed) == 1 and isinstance(self.count, int) and self.count < LANES
         self.registers: dict[nodes.Value, Value] = {}
+        self.tail: KnownTail | None = None
+        if points.tail:
+            index = offsets[points.indices[points.tail.where.less]]
+            self.tail = KnownTail(points.b, points.tail, points.tail.start(points.b, index, self.count))
 
     def _size(self, size: Size) -> emit.Size:
         return self.points.sizes.of(self.b, size)
@@ -123,6 +156,24 @@ class _Row:
         for (_, place), value in zip(walk.stored, values[count : len(block.yields)], strict=True):
             points.store(value, place, vector)
         return values[:count]
+
+    def known_tail(self, walk: Walk) -> KnownTail:
+        assert self.tail is not None
+        self.tail.begin(walk, self.once)
+        return self.tail
+
+    def fill(self, walk: Walk, start: Value) -> None:
+        """Stores the walk's results from a place on, where they are the same."""
+        assert self.tail is not None
+        b, known = self.b, self.tail.known
+        values = [(splat(b, known[value], LANES), place) for value, place in walk.stored]
+
+        def vector(i: Value, mask: Value | None) -> None:
+            for value, place in values:
+                self.points.store(value, place, self.vector((), emit.size(extents.plus(b, start, i)), mask))
+
+        if values:
+            each_vector(b, extents.minus(b, self.count, start), vector)
 
     def finish(self, walk: Walk, found: Sequence[Value]) -> None:
         for op, value in zip(walk.reduced, found, strict=True):

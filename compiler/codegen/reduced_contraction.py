@@ -13,6 +13,7 @@ from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import Axis, Offsets, step
 from shapescript.compiler.codegen.product_axes import C, Groups, Operand, ProductAxes
 from shapescript.compiler.codegen.products import Product
+from shapescript.compiler.codegen.row_tails import tail_of
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import Part
 from shapescript.compiler.ir.nodes import Op
@@ -39,8 +40,9 @@ class _Reduced(Product):
         self.uniform = numbers_of(low, reduction)
         self.drawn = region_masks(low, reduction.regions[0], self.uniform, result_type(self.home).axes)
         space = tuple(self.sizes[letter] for letter in self.out)
-        self.shape = ReductionShape(reduction, walks_of(reduction), low.target, space, tuple(self.uniform), tuple(self.drawn))
         self.place: int = op.attributes["place"]
+        tail = tail_of(bare.regions[0], reduction, self.place)
+        self.shape = ReductionShape(reduction, walks_of(reduction), low.target, space, tuple(self.uniform), tuple(self.drawn), tail)
         self.behind = BehindRows(self._arguments(), self.shape.work, self._reduce, self.shape.key)
 
     def _arguments(self) -> tuple[Value, ...]:
