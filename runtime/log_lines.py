@@ -49,8 +49,19 @@ class Position:
 
 def encode_line(record_name: str, fields: Mapping[str, Any]) -> bytes:
     """One line with its newline, in ASCII. Raises ArgumentError R1004 for a field that is no number, bool, string or array."""
-    values = {name: _json_value(f"{record_name}.{name}", plain_value(f"{record_name}.{name}", value)) for name, value in fields.items()}
+    values = {name: _json_value(f"{record_name}.{name}", value) for name, value in plain_fields(record_name, fields).items()}
     return json.dumps(values, allow_nan=False).encode("ascii") + b"\n"
+
+
+def plain_fields(record_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A record's fields as Python holds them. Raises ArgumentError R1004 for one that a log doesn't hold."""
+    return {name: value if _is_plain(value) else plain_value(f"{record_name}.{name}", value) for name, value in fields.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `plain_value` would give the value itself: most are, and each record pays for asking."""
+    kind = type(value)
+    return kind is int or (kind is float and not math.isnan(value)) or kind is bool or kind is str
 
 
 def plain_value(what: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ from reprlib import repr as short_repr  # a damaged file may nest lists deeper t
 from typing import Any, ClassVar, NoReturn
 
 from shapescript.runtime.errors import CheckpointError, did_you_mean
-from shapescript.runtime.log_lines import Position, encode_line, plain_value
+from shapescript.runtime.log_lines import Position, encode_line, plain_fields
 
 
 class LogSink(ABC):
@@ -75,7 +75,7 @@ class LogRecord:
 
     def __init__(self, record_name: str, fields: Mapping[str, Any]) -> None:
         object.__setattr__(self, "_name", record_name)
-        object.__setattr__(self, "_fields", {name: plain_value(f"{record_name}.{name}", value) for name, value in fields.items()})
+        object.__setattr__(self, "_fields", plain_fields(record_name, fields))
 
     def __getattr__(self, name: str) -> Any:
         if name in LogRecord.__slots__ or name.startswith("__"):

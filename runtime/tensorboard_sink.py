@@ -23,7 +23,7 @@ from shapescript.runtime.event_frames import frame, whole_frames
 from shapescript.runtime.extras import optional_module
 from shapescript.runtime.files import regular_file
 from shapescript.runtime.line_sink import LineSink
-from shapescript.runtime.log_lines import plain_value
+from shapescript.runtime.log_lines import plain_fields
 
 FILE_NAME = "events.out.tfevents.0000000000.shapescript"
 FILE_VERSION = "brain.Event:2"
@@ -45,7 +45,7 @@ class TensorBoardSink(LineSink):
         super().__init__(path)
 
     def _encode(self, record_name: str, fields: Mapping[str, Any]) -> bytes:
-        values = {name: plain_value(f"{record_name}.{name}", value) for name, value in fields.items()}
+        values = plain_fields(record_name, fields)
         number = values.get(STEP)
         if type(number) is not int:
             number = self._position.records + 1

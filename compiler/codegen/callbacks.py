@@ -11,6 +11,7 @@ import numpy as np
 
 from shapescript.compiler.codegen.context import ContextLayout, Word
 from shapescript.compiler.codegen.feeding import Feeds, columns
+from shapescript.compiler.codegen.late_records import LateRecords
 from shapescript.compiler.codegen.lower_host import answer_words, asked_words, operand_words
 from shapescript.compiler.codegen.lowering import GROW, POLL, START_WORKERS, Site
 from shapescript.compiler.codegen.measurement import Table
@@ -60,6 +61,7 @@ class Frame:
         self.words[Word.CALLBACK] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self.words[Word.BUDGET] = FIRST_BUDGETS[target.is_x86]
         self.words[Word.PROFILE] = table.address if table else 0
+        self.records = LateRecords(sites, self.words, self.address, layout.first_record, layout.words) if layout.records else None
 
     def begin(self, host: Host, arguments: Sequence[Any], storages: Sequence[Any], arena: Arena) -> None:
         """For a call whose words have been written."""
@@ -67,11 +69,20 @@ class Frame:
         self.was_asked = False
 
     def end(self) -> None:
-        """Let go of what the call used."""
+        """Write what waits for a log, and let go of what the call used."""
+        try:
+            if self.was_asked:
+                self._take_records()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
         try:
             if self.was_asked:
                 self.feeds.close_all()
         finally:
+            if self.was_asked and self.records:
+                self.records.forget()
             self.host = self.arena = None
             self.objects = self.storages = ()
             if self.was_asked:
@@ -102,6 +113,8 @@ class Frame:
     def _answer(self, request: int) -> None:
         if not self.was_asked:
             self.was_asked, self.was_polled, self.seen, self.objects = True, False, time.monotonic_ns(), list(self.objects)
+        if request not in (GROW, START_WORKERS):
+            self._take_records()
         if request == POLL:
             self._poll()
         elif request == GROW:
@@ -119,6 +132,11 @@ class Frame:
             self._make_result(int(place), str(element), int(rank))
         else:
             self._feed(site)
+
+    def _take_records(self) -> None:
+        if self.records and self.records.wait:
+            assert self.host is not None
+            self.records.take(self.object, self.host.perform)
 
     def _poll(self) -> None:
         now = time.monotonic_ns()
@@ -192,7 +210,10 @@ class Frame:
         """Its number, that of one which the program has let go of where there is such."""
         assert isinstance(self.objects, list)
         number = self.words[Word.OBJECTS]
-        del self.objects[number:]
+        if number < len(self.objects):  # another had this number
+            del self.objects[number:]
+            if self.records:
+                self.records.forget()
         self.objects.append(value)
         self.words[Word.OBJECTS] = number + 1
         return number

@@ -1,10 +1,11 @@
 """The context of a call: one block of 64-bit words through which Python and native code speak to each other.
 
-words 0 to 16      see Word
+words 0 to 20      see Word
 then               one word for each parameter: a number's bits (a float's as f64), or an address
                    one for each symbol that the arguments bind
                    one for each result: as above; for a handle the number of its object
 then               the exchange: what a callback is given, and what it answers
+then               records for logs that wait for Python (late_records.py)
 """
 
 from __future__ import annotations
@@ -35,16 +36,20 @@ class Word(IntEnum):
     CALLBACK = 7  # the address of the function that Python answers
     ANSWERED = 8  # 1 where the callback came to its end
     PROFILE = 9  # the address of the table of a function that is compiled to be measured
-    ARENA_NEXT = 10  # the arena's next free byte, the end of its chunk, and the chunk itself; from here on a call writes all at once
-    ARENA_END = 11
-    ARENA_CHUNK = 12
-    OBJECTS = 13  # how many objects of Python's the call has: arguments first, then what callbacks made
-    THREADS = 14  # how many threads the call may use
-    POOL = 15  # the address of the block of a pool with so many, 0 where it isn't started
-    GRAIN = 16  # picoseconds of work that are worth a thread
+    RECORDS = 10  # the address of the words for records that wait (late_records.py)
+    RECORDS_NEXT = 11  # that of the first free one, and their end
+    RECORDS_END = 12
+    RECORDS_DUE = 13  # the clock's reading from which on a record doesn't wait
+    ARENA_NEXT = 14  # the arena's next free byte, the end of its chunk, and the chunk itself; from here on a call writes all at once
+    ARENA_END = 15
+    ARENA_CHUNK = 16
+    OBJECTS = 17  # how many objects of Python's the call has: arguments first, then what callbacks made
+    THREADS = 18  # how many threads the call may use
+    POOL = 19  # the address of the block of a pool with so many, 0 where it isn't started
+    GRAIN = 20  # picoseconds of work that are worth a thread
 
 
-HEADER_WORDS = 17
+HEADER_WORDS = 21
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class ContextLayout:
     symbols: int
     results: int
     exchange: int = 0
+    records: int = 0
 
     @property
     def first_symbol(self) -> int:
@@ -69,8 +75,12 @@ class ContextLayout:
         return self.first_result + self.results
 
     @property
-    def words(self) -> int:
+    def first_record(self) -> int:
         return self.first_exchange + self.exchange
+
+    @property
+    def words(self) -> int:
+        return self.first_record + self.records
 
 
 def word(b: Builder, context: Value, index: int) -> Value:

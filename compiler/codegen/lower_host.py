@@ -59,22 +59,32 @@ def answer_words(kind: Type) -> int:
     return 2 if kind == MODE or isinstance(kind, DatasetType | OrderedType) else 1
 
 
-def _perform(low: Lowering, op: Op) -> None:
+def perform(low: Lowering, op: Op, site: int) -> None:
+    """Have Python do the operation of a site now."""
     first = low.layout.first_exchange
-    place = first
-    for value in (word for operand in op.operands for word in _operand(low, operand)):
-        store_number(low.b, value, low.context, place)
-        place += 1
+    place = first + put_operands(low, op, low.context, first)
     for result in op.results:
         if isinstance(result.type, TensorType):
             for axis in result.type.axes:
                 store_word(low.b, emit.size(low.size(axis)), low.context, place)
                 place += 1
-    low.call_host(Site("host", op))
+    low.call_site(site)
     for result in op.results:
         _result(low, op, result, place)
         place += answer_words(result.type)
     low.exchange_words = max(low.exchange_words, place - first)
+
+
+def put_operands(low: Lowering, op: Op, block: Value, place: int) -> int:
+    """Write what Python needs of an operation's operands to a block's words from `place` on; gives how many they are."""
+    words = [word for operand in op.operands for word in _operand(low, operand)]
+    for index, value in enumerate(words, place):
+        store_number(low.b, value, block, index)
+    return len(words)
+
+
+def _perform(low: Lowering, op: Op) -> None:
+    perform(low, op, low.site(Site("host", op)))
 
 
 def _operand(low: Lowering, value: nodes.Value) -> Iterator[Value]:

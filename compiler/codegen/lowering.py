@@ -215,7 +215,11 @@ class Lowering:
 
     def call_host(self, site: Site) -> None:
         """Have Python do a site's operation, whose operands are in the exchange; its results are there afterwards."""
-        answered = ask(self.b, self.target, self.context, I64(self.site(site)))
+        self.call_site(self.site(site))
+
+    def call_site(self, site: int) -> None:
+        """The same of a site that has its number already."""
+        answered = ask(self.b, self.target, self.context, I64(site))
         with self.b.if_then(self.b.not_(answered), likely=False):
             self.leave(HOST_FAILED)
 

@@ -11,6 +11,7 @@ from shapescript.compiler.codegen.arguments import crossing
 from shapescript.compiler.codegen.callbacks import Frame
 from shapescript.compiler.codegen.context import DETAILS, ENTRY, ContextLayout, Word
 from shapescript.compiler.codegen.failures import failure
+from shapescript.compiler.codegen.late_records import block_words
 from shapescript.compiler.codegen.loading import NativeCode, load_object
 from shapescript.compiler.codegen.lowering import HOST_FAILED, Lowering, Site
 from shapescript.compiler.codegen.measurement import Recorder, Row, Table
@@ -56,7 +57,8 @@ class NativeFunction:
     ) -> None:
         symbols = argument_symbols(function)
         self.function, self.target, self.arenas = function, target, arenas
-        self._layout = ContextLayout(len(function.body.parameters), len(symbols), function.results, exchange_words)
+        counts = len(function.body.parameters), len(symbols), function.results
+        self._layout = ContextLayout(*counts, exchange_words, block_words(sites))
         self._sites, self._rows = tuple(sites), tuple(rows)
         self._enter = code.function(ENTRY, [ctypes.c_void_p], ctypes.c_int64)
         self._marshal, self._results = crossing(function, self._layout, symbols)

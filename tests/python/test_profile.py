@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from profile_programs import PROGRAM, counted, row, tensor
+from waiting_records import NEVER, let_wait
 
 import shapescript
 from shapescript.compiler.check.checker import check_file
@@ -171,7 +172,8 @@ class Interrupting(MemorySink):
         super().write(record, fields)
 
 
-def test_an_interrupted_call_tells_what_ran(program: Any) -> None:
+def test_an_interrupted_call_tells_what_ran(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_wait(monkeypatch, NEVER)
     with pytest.raises(KeyboardInterrupt), shapescript.profile() as p:
         program.logged(tensor(8, 8), Interrupting(), 10)
     assert row(p.rows, "contraction").calls == row(p.rows, "write").calls == 3
