@@ -13,7 +13,7 @@ _profiles: list[Profile] = []
 
 def current() -> Profile | None:
     """The profile begun last of those that haven't ended."""
-    return _profiles[-1] if _profiles else None
+    return next(reversed(_profiles), None)  # in one piece: another thread may end one meanwhile
 
 
 def begin(profile: Profile) -> None:

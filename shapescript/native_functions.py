@@ -32,16 +32,13 @@ def native_function(module: Module, name: str, sizes: Mapping[Symbol, Size], fla
     """
     log, target = CompileLog(told(module.functions[name], sizes)), host()
     cache = user_cache()
-    if cache is None:
-        return _load(_compiled(module, name, sizes, flags, target, log), target, log, "the cache is off")
-    place = _place(cache, module, name, sizes, flags, target)
+    place = "the cache is off" if cache is None else _place(cache, module, name, sizes, flags, target)
     if isinstance(place, str):
         return _load(_compiled(module, name, sizes, flags, target, log), target, log, place)
-    found, cause = place.found()
+    found, cause = place.found(target)
     if found is not None:
-        function = load_artifact(found, target)
         log.loaded()
-        return function
+        return found
     if log.wanted:
         cause = cause or place.code.cause()
     log.done("looking it up")
@@ -79,13 +76,13 @@ class _Place:
     def __init__(self, code: CodePlace, program: Encoder) -> None:
         self.code, self.program = code, program
 
-    def found(self) -> tuple[Artifact | None, str]:
+    def found(self, target: Target) -> tuple[NativeFunction | None, str]:
         """What is there; where that is damaged, how."""
         data, damage = self.code.found()
         if data is None:
             return None, damage
         try:
-            return from_bytes(data, self.program.places), ""
+            return load_artifact(from_bytes(data, self.program.places), target), ""
         except Exception as error:  # whatever bytes are there, the program runs
             return None, no_use(error)
 

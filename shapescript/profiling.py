@@ -40,8 +40,8 @@ class Profile:
     """
 
     def __init__(self, events: int = EVENTS) -> None:
-        if not 0 <= events <= MOST_EVENTS:
-            raise ValueError(f"events: expected a whole number up to {MOST_EVENTS}, got {events}")
+        if not isinstance(events, int) or not 0 <= events <= MOST_EVENTS:
+            raise ValueError(f"events: expected a whole number up to {MOST_EVENTS}, got {events!r}")
         self.parts: list[Part] = []
         self.kept: list[Measured] = []
         self.calls = 0
@@ -53,9 +53,13 @@ class Profile:
         self._lock = threading.Lock()
         self.began = _now()
         self._ended: tuple[int, int] | None = None
+        self._is_begun = False
 
     def __enter__(self) -> Profile:
-        self.began, self._ended = _now(), None
+        if self._is_begun:
+            raise RuntimeError("a profile measures once: make another with profile()")
+        self._is_begun = True
+        self.began = _now()
         measuring.begin(self)
         return self
 

@@ -249,6 +249,9 @@ def test_every_byte_of_the_compilers_files_counts(tmp_path: Path) -> None:
     (tmp_path / "b" / "notes.txt").write_text("no code")
     assert code_digest(rooms, later) == digests[-1] and None not in digests and len(set(digests)) == 4
     assert code_digest(rooms, later - 2) is None  # changed since
+    for path in tmp_path.glob("*/*.py"):
+        os.utime(path, (1, 1))  # as where a file is moved to this place: its text is old, and not what was loaded
+    assert code_digest(rooms, later - 2) is None
     assert code_digest([tmp_path], later) is None  # no code
 
 
@@ -285,6 +288,14 @@ def rewrite(path: Path) -> None:
     ObjectCache(path.parent).write(path.stem, bytes(32), b"no artifact")
 
 
+def of_no_code(path: Path) -> None:
+    """Whole, but for the code."""
+    cache = ObjectCache(path.parent)
+    content = cache.read(path.stem)
+    assert content is not None
+    cache.write(path.stem, bytes(32), content.partition(b"\x7fELF")[0] + b"no code")
+
+
 def open_up(path: Path) -> None:
     path.chmod(0o666)
 
@@ -294,7 +305,7 @@ def link(path: Path) -> None:
     path.symlink_to("elsewhere")
 
 
-@pytest.mark.parametrize("damage", [cut, flip, rewrite, open_up, link])
+@pytest.mark.parametrize("damage", [cut, flip, rewrite, of_no_code, open_up, link])
 def test_what_is_damaged_is_compiled_and_replaced(tmp_path: Path, folder: Path, told: Told, damage: Callable[[Path], None]) -> None:
     path = written(tmp_path / "a")
     results = [x_to_y(path)]

@@ -114,7 +114,10 @@ def test_links_pipes_and_folders_are_not_read(cache: ObjectCache) -> None:
     file_of(cache, "link").symlink_to(file_of(cache, "a"))
     os.mkfifo(file_of(cache, "pipe"), 0o600)
     file_of(cache, "folder").mkdir()
-    for name in ("link", "pipe", "folder"):
+    elsewhere = ObjectCache(cache.folder / "elsewhere")
+    elsewhere.write("whole", WHO, b"content")
+    file_of(cache, "whole").symlink_to(file_of(elsewhere, "whole"))  # nothing but the link is wrong with it
+    for name in ("link", "whole", "pipe", "folder"):
         with pytest.raises(Damaged):
             cache.read(name)
     assert [entry.name for entry in cache.entries()] == ["a"]

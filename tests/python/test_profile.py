@@ -127,9 +127,31 @@ def test_the_innermost_profile_measures(program: Any) -> None:
     assert (outer.calls, inner.calls) == (2, 2)
 
 
-def test_numbers_of_events_that_cannot_be_kept_are_refused() -> None:
-    with pytest.raises(ValueError, match="events"):
-        shapescript.profile(events=-1)
+def test_profiles_may_end_in_any_order(program: Any) -> None:
+    one, other = shapescript.profile(), shapescript.profile()
+    one.__enter__(), other.__enter__()
+    one.__exit__(None, None, None)
+    program.product(tensor(2, 3), tensor(3, 4))
+    other.__exit__(None, None, None)
+    program.product(tensor(2, 3), tensor(3, 4))
+    assert (one.calls, other.calls) == (0, 1)
+
+
+def test_a_profile_measures_once(program: Any) -> None:
+    """A second time would add its calls to those of a time that is over."""
+    with shapescript.profile() as p:
+        program.product(tensor(2, 3), tensor(3, 4))
+    seconds = p.seconds
+    with pytest.raises(RuntimeError, match=r"a profile measures once: make another with profile\(\)"), p:
+        pass
+    program.product(tensor(2, 3), tensor(3, 4))
+    assert (p.calls, p.seconds) == (1, seconds)
+
+
+@pytest.mark.parametrize("events", [-1, 10_000_001, 1.5, "many"])
+def test_numbers_of_events_that_cannot_be_kept_are_refused(events: Any) -> None:
+    with pytest.raises(ValueError, match="events: expected a whole number up to 10000000, got "):
+        shapescript.profile(events=events)
 
 
 # ---- what stays the same
