@@ -17,18 +17,8 @@ from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.codegen.storage import clear_bytes
-from shapescript.compiler.codegen.window_rows import (
-    Along,
-    Plain,
-    Row,
-    Shape,
-    Walk,
-    beside,
-    in_turns,
-    lanes_between,
-    refuse_far_steps,
-    shape_of,
-)
+from shapescript.compiler.codegen.window_rows import Row, Walk, beside, in_turns, lanes_between
+from shapescript.compiler.codegen.window_shape import Along, Plain, Shape, refuse_far_steps, shape_of
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ops.build import result_type

@@ -21,7 +21,7 @@ from shapescript.compiler.codegen.nests import Axis
 from shapescript.compiler.codegen.product_axes import A, B, C, Groups, Operand, ProductAxes, product_axes
 from shapescript.compiler.codegen.products import Product
 from shapescript.compiler.codegen.sizes import SizeValues
-from shapescript.compiler.codegen.window_rows import refuse_far_steps, shape_of
+from shapescript.compiler.codegen.window_shape import refuse_far_steps, shape_of
 from shapescript.compiler.codegen.windows import emit_windows, fill_of
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op

@@ -12,7 +12,8 @@ from shapescript.compiler.codegen.lowering import Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
-from shapescript.compiler.codegen.window_rows import Along, Lanes, Row, Shape, Walk, beside, refuse_far_steps, shape_of
+from shapescript.compiler.codegen.window_rows import Lanes, Row, Walk, beside
+from shapescript.compiler.codegen.window_shape import Along, Shape, refuse_far_steps, shape_of
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element
