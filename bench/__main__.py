@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shapescript.compiler.codegen.peak import measured_peak
 
+from .options import count, thread_count
 from .page import PAGE
 from .peers import PEERS, Peer
 from .progress import say, warn
@@ -47,8 +48,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", nargs="+", choices=rows, default=rows, metavar="ROW", help=f"of {', '.join(rows)} (default: all)")
     keys = [peer.key for peer in PEERS[1:]]
     parser.add_argument("--peers", nargs="*", choices=keys, default=keys, metavar="PEER", help=f"of {', '.join(keys)} (default: all)")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="numbers of threads (default: 1 2)")
-    parser.add_argument("--rounds", type=int, help="counted rounds of each row (default: the row's own)")
+    parser.add_argument("--threads", nargs="+", type=thread_count, default=[1, 2], help="numbers of threads (default: 1 2)")
+    parser.add_argument("--rounds", type=count, help="counted rounds of each row (default: the row's own)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, and one start of each process")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json", help="for the figures (default: build/bench.json)")
     parser.add_argument("--write-results", action="store_true", help="write the tables to bench/RESULTS.md too")

@@ -25,6 +25,7 @@ from shapescript import calls, engines
 from shapescript.compiler.codegen.thread_count import default_threads
 
 from .arithmetic import step_flops
+from .options import thread_count
 from .ours import Loaded, program_text
 from .page import PAGE, Part, put
 from .progress import say
@@ -177,7 +178,9 @@ def main(words: Sequence[str]) -> int:
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench growth", description=__doc__)
-    parser.add_argument("--threads", type=int, default=default_threads(), help="number of threads (default: as many as a call may use)")
+    parser.add_argument(
+        "--threads", type=thread_count, default=default_threads(), help="number of threads (default: as many as a call may use)"
+    )
     parser.add_argument("--quick", action="store_true", help=f"one size of {QUICK_STRIDE}, {QUICK_REPEATS} repeats")
     parser.add_argument("--write-results", action="store_true", help="write the tables to bench/RESULTS.md too")
     return parser.parse_args(words)

@@ -230,6 +230,18 @@ def test_growth_shows_its_tables_and_keeps_them_beside_the_others(
     assert "**64-128-10, by the batch, 1 thread**" in text and "- commit: " in text
 
 
+@pytest.mark.parametrize("words", [["--threads", "0"], ["--threads", "257"], ["--rounds", "0"], ["growth", "--threads", "-1"]])
+def test_options_that_say_nothing_are_bad_usage(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bench.__main__ import main
+
+    monkeypatch.setattr("sys.argv", ["bench", *words])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert f"argument {words[-2]}: expected 1 " in capsys.readouterr().err
+
+
 def test_growth_counts_what_is_compiled(tmp_path: Path) -> None:
     from bench.growth import Training, counted_compiles
 
