@@ -59,6 +59,30 @@ def test_functions_with_parameters_are_looked_through_where_they_lose_them(tmp_p
     assert codes(path, generic) == [] and codes(path, UNREACHED) == ["E0805"] and len(looked) == 2
 
 
+def test_functions_of_an_import_are_looked_through_in_their_own_file(tmp_path: Path, looked: list[str]) -> None:
+    """Who imports them isn't told; the functions are the same, and which of them are looked at isn't."""
+    path, importing = tmp_path / "program.ss", tmp_path / "importing.ss"
+    path.write_text(UNREACHED)
+    assert codes(importing, "import program\n") == []
+    assert codes(path, UNREACHED) == ["E0805"] and len(looked) == 2
+
+
+def test_another_compiler_looks_again(tmp_path: Path, looked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "program.ss"
+    codes(path, RIGHT)
+    monkeypatch.setattr(known_gradients, "code_at_first", lambda: bytes(32))
+    codes(path, RIGHT)
+    assert len(looked) == 2
+
+
+def test_what_others_may_have_written_is_not_believed(tmp_path: Path, looked: list[str]) -> None:
+    path = tmp_path / "program.ss"
+    codes(path, RIGHT)
+    (tmp_path / "cache").chmod(0o777)
+    codes(path, RIGHT)
+    assert len(looked) == 2
+
+
 def test_without_a_cache_everything_is_looked_through(tmp_path: Path, looked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "program.ss"
     monkeypatch.setattr(known_gradients, "compiler_code", lambda: None)  # it has changed while it ran
