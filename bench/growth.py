@@ -28,6 +28,7 @@ from .arithmetic import step_flops
 from .options import thread_count
 from .ours import Loaded, program_text
 from .page import PAGE, Part, put
+from .peers import threads_shown
 from .progress import say
 from .results import facts_of_run, listed
 from .rows import ROWS, Row
@@ -160,13 +161,12 @@ def main(words: Sequence[str]) -> int:
         mock.patch.dict(os.environ, {"SHAPESCRIPT_CACHE_DIR": name}),
         shapescript.threads(options.threads),
     ):
-        threads = "1 thread" if options.threads == 1 else f"{options.threads} threads"
         batches = by_batch(Path(name), BATCHES[::stride], repeats)
         widths = by_width(Path(name), WIDTHS[::stride], repeats)
     say("")
     tables = [
-        growth_table(f"64-128-10, by the batch, {threads}", "batch", batches),
-        growth_table(f"64-width-10, batch 64, by the width, {threads}", "width", widths),
+        growth_table(f"64-128-10, by the batch, {threads_shown(options.threads)}", "batch", batches),
+        growth_table(f"64-width-10, batch 64, by the width, {threads_shown(options.threads)}", "width", widths),
     ]
     print("\n\n".join(map(as_text, tables)))
     if options.write_results:

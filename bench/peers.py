@@ -50,6 +50,10 @@ def peer_of(key: str) -> Peer:
     return next(peer for peer in PEERS if peer.key == key)
 
 
+def threads_shown(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
 def environment(threads: int, caches: Path) -> Mapping[str, str]:
     """Of a peer's process: so many threads, and caches of its own, so that what an earlier run has compiled shows in no figure."""
     kept = {name: value for name, value in os.environ.items() if name not in UNSET}

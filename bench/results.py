@@ -18,6 +18,7 @@ from shapescript.compiler.codegen.peak import measured_peak
 from .aims import aims_table
 from .fork_join import measure as measure_latency
 from .page import Part, put
+from .peers import threads_shown
 from .runner import Figure, LeftOut
 from .start_up import StartUps
 from .table import Table, as_markdown, as_text, memory_tables, ratios, slower_tables, start_up_tables, time_tables, title_of
@@ -67,12 +68,8 @@ class Results:
 
 
 def _joined(results: Results, render: Callable[[Table], str], left_out: str) -> str:
-    missing = [left_out.format(title_of(one.row), one.peer, _threads(one.threads), one.why) for one in results.left_out]
+    missing = [left_out.format(title_of(one.row), one.peer, threads_shown(one.threads), one.why) for one in results.left_out]
     return "\n\n".join([*map(render, results.tables()), *(["\n".join(missing)] if missing else [])])
-
-
-def _threads(count: int) -> str:
-    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def write(results: Results, out: Path, page: Path | None) -> None:

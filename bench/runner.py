@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .peers import Peer, environment
+from .peers import Peer, environment, threads_shown
 from .rows import Row
 from .task import ROOT
 
@@ -132,7 +132,7 @@ def run_row(row: Row, peers: Sequence[Peer], threads: int, rounds: int, say: Cal
             running = [process for process in processes if process.left_out is None]
             check_numbers(row, {process.figure.peer: process.numbers for process in running})
             for number in range(rounds):
-                say(f"{row.title}, {threads} threads: round {number + 1} of {rounds}")
+                say(f"{row.title}, {threads_shown(threads)}: round {number + 1} of {rounds}")
                 for process in running:
                     time.sleep(SILENCE)
                     process.round(row.steps)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .peers import OURS, PEERS
+from .peers import OURS, PEERS, threads_shown
 from .rows import ROWS
 from .runner import Figure
 from .start_up import StartUps
@@ -61,9 +61,8 @@ def time_tables(figures: Sequence[Figure]) -> Iterator[Table]:
 
     for threads in sorted({figure.threads for figure in figures}):
         with_threads = [figure for figure in figures if figure.threads == threads]
-        name = "1 thread" if threads == 1 else f"{threads} threads"
-        yield _by_row(f"Median time of a step or call, {name} (times as long as {OURS})", with_threads, median)
-        yield _by_row(f"Least time, {name}", with_threads, least)
+        yield _by_row(f"Median time of a step or call, {threads_shown(threads)} (times as long as {OURS})", with_threads, median)
+        yield _by_row(f"Least time, {threads_shown(threads)}", with_threads, least)
 
 
 def memory_tables(figures: Sequence[Figure]) -> Iterator[Table]:
@@ -71,7 +70,7 @@ def memory_tables(figures: Sequence[Figure]) -> Iterator[Table]:
         return f"{figure.peak / 2**20:.0f} (+{(figure.peak - figure.idle) / 2**20:.0f})"
 
     for threads in sorted({figure.threads for figure in figures}):
-        title = f"Peak memory in MiB, {threads} thread{'s' if threads > 1 else ''} (growth over the process with its packages imported)"
+        title = f"Peak memory in MiB, {threads_shown(threads)} (growth over the process with its packages imported)"
         yield _by_row(title, [figure for figure in figures if figure.threads == threads], memory)
 
 

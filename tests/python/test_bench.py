@@ -90,7 +90,9 @@ def test_a_row_runs_in_processes_of_their_own() -> None:
 
     row = dataclasses.replace(ROWS[0], steps=2)
     peers = [peer for peer in PEERS if peer.key in ("ours", "numpy")]
-    figures, left_out = run_row(row, peers, 1, 3, lambda text: None)
+    said: list[str] = []
+    figures, left_out = run_row(row, peers, 1, 3, said.append)
+    assert said == [f"classifier 64-128-10, batch 64, 1 thread: round {number} of 3" for number in (1, 2, 3)]
     found = [(figure.row, figure.peer, figure.threads, len(figure.rounds)) for figure in figures]
     assert found == [("64-128-10", "ShapeScript", 1, 3), ("64-128-10", "NumPy", 1, 3)] and not left_out
     assert all(figure.least > 0 and 0 < figure.idle <= figure.peak for figure in figures)
