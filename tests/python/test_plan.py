@@ -236,6 +236,13 @@ def _less_its_mean(b: Builder, y: Value, of: Value) -> Value:
     return b.op("sub", y, b.broadcast(b.op("mean", of, positions=(1,)), result_type(y).axes, (0,)))
 
 
+def _first_row_of(b: Builder, y: Value) -> Value:
+    """For each point that of its column; it is read where it lies."""
+    row = b.op("slice", y, b.constant(0, Element.I64), position=0, length=number(1))
+    column = b.op("reshape", row, axes=result_type(y).axes[1:])
+    return b.broadcast(column, result_type(y).axes, (1,))
+
+
 @pytest.mark.parametrize(
     ("made", "is_upon"),
     [
@@ -250,17 +257,18 @@ def _less_its_mean(b: Builder, y: Value, of: Value) -> Value:
         (lambda b, x, y: _less_its_mean(b, y, y), True),
         (lambda b, x, y: _less_its_mean(b, _turned(b, y), x), False),
         (lambda b, x, y: b.op("sub", _less_its_mean(b, y, y), _turned(b, y)), False),
+        (lambda b, x, y: b.op("sub", y, _first_row_of(b, x)), True),
+        (lambda b, x, y: b.op("sub", y, _first_row_of(b, y)), False),
     ],
 )
 def test_a_result_lies_upon_what_is_read_at_its_own_points_alone(made: Callable[[Builder, Value, Value], Value], is_upon: bool) -> None:
     """Between two operations that nothing is fused with."""
-    n = of(fresh("n"))
 
     def build(b: Builder, x: Value) -> Sequence[Value]:
         found = made(b, x, b.op("cumsum", x, position=1, reverse=False))
         return [b.op("concat", found, found, position=0)]
 
-    function, plan = planned(simplify(fuse_reductions(fuse(function_of([tensor(n, n)], build)))))
+    function, plan = planned(simplify(fuse_reductions(fuse(function_of([tensor(32, 32)], build)))))
     (read,), (last,) = ops(function, "cumsum"), ops(function, "concat")
     assert (plan.locations[last.operands[0]] == plan.locations[read.result]) is is_upon
 
