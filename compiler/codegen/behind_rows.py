@@ -16,12 +16,17 @@ USUAL_COLUMNS = 1024  # where their number isn't known
 @dataclass(frozen=True)
 class BehindRows:
     """`emit(builder, sizes, given, batch, first, end)` does it for rows first to end, in the turn of the loops around the product that
-    `batch` says; `given` are the `arguments` and what follows them in the kernel. `work`: picoseconds that an element takes one core."""
+    `batch` says; `given` are the `arguments` and what follows them in the kernel. `work`: picoseconds that an element takes one core.
+
+    With `scratch`, the bytes that it needs for so many rows of a block, the block lies at the beginning of these, whose address is given
+    first; else in the result.
+    """
 
     arguments: tuple[Value, ...]
     work: int
     emit: Callable[[Builder, SizeValues, Sequence[Value], Sequence[Value], Value, Value], None]
     key: Hashable
+    scratch: Callable[[int], int] | None = None
 
     def captured(self, rest: Sequence[Value], sizes: int) -> tuple[Value, ...]:
         """Its arguments among those of a kernel, at whose end they stand before so many sizes."""

@@ -62,10 +62,11 @@ class BeforeRun:
 @dataclass(frozen=True)
 class AfterRows:
     """What is done behind each block of rows (`plan.row_block`) of C, once all of their columns are stored: with the values captured, the
-    indices of the batch, the first row and the one behind the last. Not for shares of panels."""
+    indices of the batch, the first row and the one behind the last. Not for shares of panels. `is_block`: C has room for one block only."""
 
     emit: Callable[[Builder, Sequence[Value], Sequence[Value], Value, Value], None]
     captured: tuple[Value, ...]
+    is_block: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,7 @@ def _kernel(
         stores=epilogue is None or not epilogue.stores,
         after_rows=_after(after_rows, own[2], batch) if after_rows else None,
         skips=epilogue.skips if epilogue else None,
+        has_block=after_rows is not None and after_rows.is_block,
     )
     emit_product(b, kernel, scratch, panel_low, panel_high, _passes(contraction, epilogue))
     b.ret_void()

@@ -45,6 +45,7 @@ class Kernel:
     stores: bool = True  # to C, by itself
     after_rows: Callable[[Builder, Value, Value], None] | None = None
     skips: Callable[[Builder, Sequence[Value], Place, Place], Value] | None = None
+    has_block: bool = False  # C, of the block of rows that is made
 
     def along(self, b: Builder, k: Size, step: Size, run: Size) -> Size:
         """How far step k of an operand lies from its first, given how far steps and runs are apart."""

@@ -84,7 +84,9 @@ def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, p
 
     def block(low: Value, _: Sequence[Value]) -> None:
         high = emit.size(least(b, b.add(low, I64(step)), kernel.row_high))
-        _emit_rows(b, replace(kernel, row_low=low, row_high=high), scratch, panel_low, panel_high, passes)
+        before = extents.times(b, low, kernel.contraction.c_row) if kernel.has_block else 0
+        c = at(b, kernel.c, extents.minus(b, 0, before), kernel.contraction.element)
+        _emit_rows(b, replace(kernel, row_low=low, row_high=high, c=c), scratch, panel_low, panel_high, passes)
         if kernel.after_rows:
             kernel.after_rows(b, low, high)
 

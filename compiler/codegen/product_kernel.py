@@ -55,11 +55,13 @@ class ProductKernel:
         captured = [*captured, *tensor, *arguments, *(emit.size(low.size(size)) for size in names.run_time)]
         contraction, batch = self._contraction(at_call), self._batch(at_call)
         plan = self._plan(contraction)
+        room = self._room(plan)
         cut = None if batch else Cut.ROWS if self.behind else cut_of(plan, contraction)
         units = batch[0].size if cut is None else cut_units(b, plan, contraction, cut)
         shares = shares_of(low, units, self._work(contraction, batch))
         needed = scratch_bytes(low.target, contraction, b, epilogue=self._epilogue(()), plan=plan)
         bytes_each = extents.plus(b, extents.round_up(b, needed, ALIGNMENT), self.part.rounded_bytes(b, at_call) if self.part else 0)
+        bytes_each = extents.plus(b, bytes_each, room)
 
         def share(b: Builder, given: Sequence[Value], units: Part) -> None:
             self._emit_share(b, plan, cut, given, units)
@@ -95,7 +97,11 @@ class ProductKernel:
                 batch[0] = replace(batch[0], around=part.around(values, tensor, own))
             own = emit.at(b, own, part.rounded_bytes(b, here), emit.I8)
         if self.behind:
-            after_rows = AfterRows(self._after_rows, self.behind.captured(captured, many))
+            read = self.behind.captured(captured, many)
+            if self.behind.scratch:
+                captured[0], read = own, (own, *read)
+                own = emit.at(b, own, self._room(plan), emit.I8)
+            after_rows = AfterRows(self._after_rows, read, self.behind.scratch is not None)
         emit_contraction(
             b,
             self.low.target,
@@ -147,6 +153,10 @@ class ProductKernel:
         if self.part and self.part.is_run:  # all panels read a run's part while it is there
             plan = replace(plan, steps_first=True)
         return replace(plan, row_block=rows_of_a_block(plan, contraction)) if self.behind else plan
+
+    def _room(self, plan: Plan) -> int:
+        """Bytes of a share's scratch that what is done behind a block of rows takes."""
+        return self.behind.scratch(plan.row_block) if self.behind and self.behind.scratch else 0
 
     def _work(self, contraction: Contraction, batch: Sequence[BatchAxis]) -> emit.Size:
         """Picoseconds that the product takes one core, about."""

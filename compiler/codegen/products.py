@@ -109,7 +109,13 @@ class Product:
     def _target(self, result: nodes.Value, scratches: ExitStack) -> Value | None:
         if not has_storage(result):
             return scratches.enter_context(self.low.scratch(NUMBER_BYTES))
-        return self.low.pointer(result) if self.low.has_place(result) else None
+        return self.pointer(result) if self.is_stored(result) else None
+
+    def pointer(self, value: nodes.Value) -> Value:
+        return self.low.pointer(value)
+
+    def is_stored(self, result: nodes.Value) -> bool:
+        return not has_storage(result) or self.low.has_place(result)
 
     def others(self) -> list[Mapping[int, Size]]:
         """Strides along the result's letters of what the region reads, and of the indices that it uses."""
@@ -121,7 +127,7 @@ class Product:
     def _emit(self, axes: ProductAxes, a: Value, b: Value, targets: Sequence[Value]) -> None:
         low, region = self.low, self.region
         element, first = (MEMORY_TYPES[result_type(value).element] for value in (self.op.operands[0], self.op.results[0]))
-        stored = tuple(not has_storage(result) or low.has_place(result) for result in self.op.results)
+        stored = tuple(map(self.is_stored, self.op.results))
         stores_rows = axes.columns.size == ONE or axes.columns.strides[C] == ONE  # the result's columns follow each other
         epilogue = RegionEpilogue(
             region,

@@ -26,10 +26,10 @@ from shapescript.compiler.passes.reduction_walks import walks_of
 @lowers("reduced_contraction")
 def _reduced_contraction(low: Lowering, op: Op) -> None:
     refuse_nothing(low, reduction_op(op))
-    _Reduced(low, op).lower()
+    Reduced(low, op).lower()
 
 
-class _Reduced(Product):
+class Reduced(Product):
     """The product lies where the reduction's first result of its axes will: the reduction may overwrite it (see the pass)."""
 
     def __init__(self, low: Lowering, op: Op) -> None:
@@ -43,15 +43,21 @@ class _Reduced(Product):
         self.place: int = op.attributes["place"]
         tail = tail_of(bare.regions[0], reduction, self.place)
         self.shape = ReductionShape(reduction, walks_of(reduction), low.target, space, tuple(self.uniform), tuple(self.drawn), tail)
-        self.behind = BehindRows(self._arguments(), self.shape.work, self._reduce, self.shape.key)
+        self.behind = BehindRows(self._arguments(), self.shape.work, self.reduce, self.shape.key)
 
     def _arguments(self) -> tuple[Value, ...]:
-        low, reduction = self.low, self.shape.op
+        reduction = self.shape.op
         read = [self.home if place == self.place else operand for place, operand in enumerate(reduction.operands)]
-        pointers = [low.pointer(value) for value, map_ in zip(read, reduction.attributes["maps"], strict=True) if map_]
-        targets = map(low.pointer, reduction.results)
+        pointers = [self.pointer(value) for value, map_ in zip(read, reduction.attributes["maps"], strict=True) if map_]
+        targets = map(self.pointer, reduction.results)
         masks = (part for mask in self.drawn.values() for part in (mask.pointer, mask.scale, mask.active))
         return (*pointers, *targets, *masks, *self.uniform.values())
+
+    @property
+    def own(self) -> slice:
+        """Where the strides of the reduction's tensors stand among an axis's."""
+        first = C + 1 + len(super().others())
+        return slice(first, first + len(self.shape.strides))
 
     def others(self) -> list[Mapping[int, Size]]:
         """With the strides of the reduction's tensors behind."""
@@ -61,16 +67,15 @@ class _Reduced(Product):
         self.found = super().axes(a, b, groups)
         return self.found
 
-    def _reduce(self, b: Builder, sizes: SizeValues, given: Sequence[Value], batch: Sequence[Value], first: Value, end: Value) -> None:
+    def reduce(self, b: Builder, sizes: SizeValues, given: Sequence[Value], batch: Sequence[Value], first: Value, end: Value) -> None:
         points, start = self.shape.points(b, given, sizes)
-        own = C + 1 + len(super().others())
 
         def of_reduction(axis: Axis) -> Axis:
-            return Axis(axis.size, axis.strides[own:])
+            return Axis(axis.size, axis.strides[self.own])
 
         offsets: Offsets = start
         for index, axis in zip(batch, self.found.batch, strict=True):
-            strides = (sizes.of(b, stride) for stride in axis.strides[own:])
+            strides = (sizes.of(b, stride) for stride in axis.strides[self.own])
             offsets = tuple(step(b, offset, index, stride) for offset, stride in zip(offsets, strides, strict=True))
         rows, columns = of_reduction(self.found.rows), of_reduction(self.found.columns)
         emit_kept_rows(points, [rows], [columns], offsets, Part(first, end, 0))

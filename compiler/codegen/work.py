@@ -17,6 +17,7 @@ from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.fused import varies
 from shapescript.compiler.ops.locations import OPTIMISER_BLOCK_BYTES, Location, Plan, has_storage, part_offset, storage_bytes
 from shapescript.compiler.ops.reduced_contraction import product_op, reduction_op
+from shapescript.compiler.ops.rows_product import last_op, reduced_op
 from shapescript.compiler.ops.table import Contraction, Control, Host, Reduction, Scalar, View, entry
 from shapescript.compiler.ops.window_products import contraction_op
 
@@ -52,6 +53,9 @@ def flops(op: Op) -> Size:
             return _multiplied(contraction_op(op)) + elements(contraction_op(op).result)
         case "reduced_contraction":
             return flops(product_op(op)) + flops(reduction_op(op))
+        case "rows_product":
+            reduced = reduced_op(op)
+            return flops(reduced) + _multiplied(last_op(op, reduced.results[op.attributes["rows"]]))
         case "fused_contraction":
             return _multiplied(op) + elements(op.results[0]) * _scalar_operations(op.regions[0])
         case "kernel":

@@ -17,6 +17,7 @@ from shapescript.compiler.passes.fuse_reductions import fuse_reductions
 from shapescript.compiler.passes.join_isolated import join_isolated
 from shapescript.compiler.passes.join_leaves import join_leaves
 from shapescript.compiler.passes.join_reductions import join_reductions
+from shapescript.compiler.passes.join_row_products import join_row_products
 from shapescript.compiler.passes.join_window_products import join_window_products
 from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.read_broadcasts import read_broadcasts
@@ -46,6 +47,7 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
             join_reductions,
             make_windows_again,
             make_rows_again,
+            join_row_products,
             insert_copies,
         ),
     ),
