@@ -13,7 +13,18 @@ from planned_bytes import planned_bytes, rows
 from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
 from shapescript.compiler.ir.sizes import fresh, number, of
-from shapescript.compiler.ir.types import BOOL, INT, STRING, DatasetType, Element, OptimiserType, RecordType, sorted_leaves
+from shapescript.compiler.ir.types import (
+    BOOL,
+    INT,
+    STRING,
+    DatasetType,
+    Element,
+    Member,
+    ModelType,
+    OptimiserType,
+    RecordType,
+    sorted_leaves,
+)
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.locations import Borrowed, Location, ParameterStorage, Plan, ResultStorage, SlotStorage, storage_bytes
 from shapescript.compiler.passes.copies import insert_copies
@@ -136,6 +147,55 @@ def test_a_part_of_a_mutable_model_stays_as_it_is_while_something_may_fail() -> 
         done, plan = function(fails_between)
         (first,) = ops(done, "exp")
         assert isinstance(plan.locations[first.result].storage, storage)
+
+
+def test_a_row_of_a_mutable_argument_is_made_apart() -> None:
+    """It is made before the `put`, and what fails in between must leave the argument as it was."""
+
+    def build(b: Builder, x: Value, y: Value, k: Value) -> Sequence[Value]:
+        place = b.constant(1, Element.I64)
+        row = b.op("exp", y)
+        b.op("floordiv", k, k)
+        return [b.op("put", x, row, place, position=0)]
+
+    function, plan = planned(function_of([tensor(5, 3), tensor(1, 3), INT], build, mutable=(0,)))
+    (put,) = ops(function, "put")
+    assert isinstance(plan.locations[put.operands[1]].storage, SlotStorage)
+
+
+def test_a_part_of_a_carried_model_is_made_apart_while_the_model_is_read() -> None:
+    """The last one, of what was read before, has its place there at once."""
+
+    def turn(b: Builder, _: Value, m: Value) -> Sequence[Value]:
+        first, *others = (b.op("leaf", m, path=leaf.name) for leaf in sorted_leaves(SMALL))
+        made = [b.op("add", first, first)]
+        total = b.op("sum", first, positions=(0,))
+        made += [b.op("add", other, b.spread(total, result_type(other))) for other in others[:-1]]
+        kept = b.op("cumsum", others[-1], position=0, reverse=False)
+        return [b.op("pack", *made, b.op("exp", kept), model=SMALL)]
+
+    def build(b: Builder, m: Value) -> Sequence[Value]:
+        bounds = b.constant(0, Element.I64), b.constant(3, Element.I64)
+        return b.emit("for_range", *bounds, b.op("copy", m), name="i", regions=[block([INT, SMALL], turn)])
+
+    function, plan = planned(function_of([SMALL], build))
+    (loop,), (pack,) = ops(function, "for_range"), ops(function, "pack")
+    carried = plan.locations[loop.results[0]]
+    assert plan.locations[pack.operands[-1]] == carried.part(flat_layout(SMALL).leaves[-1].offset)
+    assert plan.locations[pack.operands[0]].storage != carried.storage
+
+
+def test_a_tensor_is_not_made_in_the_slot_of_a_model_whose_part_it_is_made_of() -> None:
+    pair = ModelType("Pair", "main", (), (Member("a", tensor(40)), Member("b", tensor(40))))
+
+    def build(b: Builder, x: Value) -> Sequence[Value]:
+        model = b.op("pack", b.op("exp", x), b.op("neg", x), model=pair)
+        made = b.op("tanh", b.op("leaf", model, path="b"))
+        return [b.op("concat", made, made, position=0)]
+
+    function, plan = planned(function_of([tensor(40)], build))
+    (pack,), (made,) = ops(function, "pack"), ops(function, "tanh")
+    assert plan.locations[made.result].storage != plan.locations[pack.result].storage
 
 
 def test_branches_compute_in_the_place_of_the_result() -> None:
