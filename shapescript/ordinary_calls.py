@@ -100,8 +100,7 @@ class OrdinaryCalls:
         values = self._overload.in_order(positional, named)
         if self._latest is not None and self._latest.knows(values, instance):
             return self._latest
-        shown = {symbol for place, rule in _states(self._overload) for symbol in rule.model.shown(values[place].layout)}
-        fixed = {symbol: size for symbol, size in sizes.values.items() if symbol in shown or symbol in self._overload.dims}
+        fixed = {symbol: size for symbol, size in sizes.values.items() if symbol in self._overload.dims}  # those of models among them
         key = tuple(fixed.items())
         made = self._made.get(key)
         if made is None:

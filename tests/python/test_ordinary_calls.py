@@ -37,6 +37,9 @@ fn added(mut to: Line, m: Line):
 
 fn doubled(mut x: [b]):
     x = x * 2.0
+
+fn counted[K](x: [b K]) -> [b K]:
+    return x + f32(K)
 """
 
 
@@ -168,6 +171,16 @@ def test_models_of_other_dims_and_programs_are_learnt(tmp_path: Path, general: l
     for line in (twin.Line(seed=0), p.Line(seed=0)):
         assert p.predict(line, numbers(2, 3)).tobytes() == expected.tobytes()
     assert len(general) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_dim_that_only_an_array_shows_has_an_instance_of_its_own(tmp_path: Path, general: list[str], engine: Any) -> None:
+    p = program(tmp_path, engine)
+    for size in (3, 4, 3):
+        with bound_in_general(general):
+            assert p.counted(np.zeros((2, size), F32)).tolist() == [[size] * size] * 2
+        assert p.counted(np.zeros((1, size), F32)).tolist() == [[size] * size]
+        assert len(general) == 1
 
 
 WRONG: list[tuple[str, Call]] = [
