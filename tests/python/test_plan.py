@@ -253,6 +253,20 @@ def test_no_slot_waits_for_a_size_that_its_first_value_does_not_need() -> None:
     assert next(slot.size for slot in plan.slots[function.body] if slot.number == location.storage.slot) == number(256)
 
 
+def test_slots_of_sizes_that_are_known_late_lie_apart() -> None:
+    count = of(fresh("rows"))
+    data = DatasetType(RecordType("Row", (("x", tensor()),)), count)
+
+    def build(b: Builder, path: Value) -> Sequence[Value]:
+        b.op("load_data", path, dataset=data)
+        late = b.full(0.0, tensor(count))
+        parts = [b.op("cumsum", late, position=0, reverse=False), b.op("exp", late)]
+        return [b.op("sum", part, positions=(0,)) for part in parts]
+
+    _, plan = planned(function_of([STRING], build))
+    assert planned_bytes(plan, rows(100)) == 2 * 100 * 4
+
+
 def test_batches_in_the_datasets_order_and_unread_fields_have_no_slot() -> None:
     function = compile_entry(train_mlp(), "run", {})
     plan, (loop,) = plan_memory(function), ops(function, "for_batches")

@@ -89,6 +89,38 @@ def test_a_row_that_is_written_over_later_is_made_apart() -> None:
     same(function)
 
 
+def test_rows_that_are_put_over_themselves_are_a_copy() -> None:
+    """Two rows, one further on."""
+
+    def turn(b: Builder, i: Value, tape: Value, x: Value) -> Sequence[Value]:
+        rows = b.op("slice", tape, i, position=0, length=number(2))
+        return [b.op("put", tape, rows, b.op("add", i, b.constant(1, I64)), position=0)]
+
+    function = loop(turn)
+    assert lie_in_rows(function, "slice") == [False]
+    same(function)
+
+
+def test_a_row_of_what_is_moved_to_at_the_end_is_made_apart() -> None:
+    """Each turn yields another tensor, which goes where the first one lay, then the row: not in its own place, which is read until then."""
+
+    def turn(b: Builder, i: Value, tape: Value, last: Value, x: Value) -> Sequence[Value]:
+        made = b.op("exp", row(b, x, i))
+        changed = b.op("put", tape, made, i, position=0)
+        return [b.op("add", changed, b.broadcast(b.op("reshape", last, axes=last.type.axes[1:]), changed.type.axes, (1,))), made]
+
+    def build(b: Builder, tape: Value, x: Value) -> Sequence[Value]:
+        first = row(b, x, b.constant(0, I64))
+        body = block([INT, tape.type, first.type], lambda i, at, own, last: turn(i, at, own, last, x))
+        carried = b.op("neg", tape), b.op("neg", first)
+        return b.emit("for_range", b.constant(0, I64), b.constant(5, I64), *carried, name="i", regions=[body])
+
+    n = of(fresh("n"))
+    function = finished(function_of([tensor(5, n), tensor(5, n)], build))
+    assert lie_in_rows(function, "put", 1) == [False]
+    same(function)
+
+
 def test_starts_outside_are_moved_inside_as_a_copy_would() -> None:
     def turn(b: Builder, i: Value, tape: Value, x: Value) -> Sequence[Value]:
         far = b.op("mul", b.op("sub", i, b.constant(2, I64)), b.constant(7, I64))
