@@ -1,4 +1,5 @@
-"""Fusion moves no operation behind what overwrites its operands, which would have to be copied for it."""
+"""Fusion keeps the orders that operands don't say: a read in front of what overwrites the tensor, which would be copied for it, and a slice
+behind its check, so that its error comes first."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import pytest
 from evaluating import function_of, tensor
 
 from shapescript.compiler.ir.nodes import Value, walk
-from shapescript.compiler.ir.types import Element
+from shapescript.compiler.ir.sizes import number
+from shapescript.compiler.ir.types import INT, Element
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.fuse import fuse
@@ -44,3 +46,17 @@ def derivative(b: Builder, y: Value) -> list[Value]:
 @pytest.mark.parametrize("early", [alone, derivative])
 def test_what_reads_a_tensor_stays_in_front_of_what_overwrites_it(early: Early) -> None:
     assert copies(early) == 0
+
+
+def test_a_slice_stays_behind_its_check() -> None:
+    """Though the sum would join the first exponential, in front of both."""
+
+    def build(b: Builder, x: Value, place: Value, stop: Value) -> Value:
+        powers = b.op("exp", x)
+        b.emit("check_slice", place, stop, size=number(4), axis="n")
+        row = b.op("slice", x, place, position=0, length=number(1))
+        spread = b.broadcast(b.op("reshape", row, axes=SQUARE.axes[1:]), SQUARE.axes, (1,))
+        return b.op("add", powers, spread)
+
+    order = [op.name for op in fuse(function_of([SQUARE, INT, INT], build)).body.ops]
+    assert order == ["check_slice", "slice", "reshape", "kernel"]
