@@ -70,6 +70,6 @@ def _names(function: Function, row: Row) -> tuple[str, str, dict[str, str]]:
 
 def _event(name: str, category: str, thread: int, began: float, ended: float, arguments: dict[str, str]) -> dict[str, Any]:
     """A complete event; in nanoseconds exactly, so that one inside of another doesn't stand out."""
-    start = max(round(began, 3), 0.0)
+    start = round(began, 3)
     duration = max(round(round(ended, 3) - start, 3), 0.0)
     return {"name": name, "cat": category, "ph": "X", "ts": start, "dur": duration, "tid": thread, "args": arguments}
