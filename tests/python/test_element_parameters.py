@@ -49,7 +49,13 @@ fn twice[M: model, F: float](m: M, x: F[b 3]) -> F[b 3]
     requires apply(m: M, x: F[b 3]) -> F[b 3]:
     return apply(m, apply(m, x))
 
+fn apply(m: Scale, x: f64[b 3]) -> f64[b 3]:
+    return x * f64(m.w) / 2.0
+
 fn doubled(m: Scale, x: [b 3]) -> [b 3]:
+    return twice(m, x)
+
+fn wide(m: Scale, x: f64[b 3]) -> f64[b 3]:
     return twice(m, x)
 
 fn slope[F: float](x: F[b]) -> F[b]:
@@ -93,6 +99,7 @@ def test_with_dims_and_requirements(both: Both) -> None:
     m["w"] = np.array([2, 3, 4], np.float32)
     x = np.ones((2, 3), np.float32)
     assert both.native.doubled(m, x).tolist() == [[4, 9, 16]] * 2
+    assert both.native.wide(m, x.astype(np.float64)).tolist() == [[1, 2.25, 4]] * 2
 
 
 def test_each_body_is_valid_ir() -> None:

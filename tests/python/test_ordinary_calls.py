@@ -245,3 +245,15 @@ def test_a_profile_sees_ordinary_calls(tmp_path: Path) -> None:
         p.halves(3, 0.5)
     assert "halves" in str(profile)
     assert p.halves(3, 0.5) == (0.25, 3, False)
+
+
+def test_what_a_profile_compiled_is_for_profiles_alone(tmp_path: Path) -> None:
+    p = program(tmp_path, "native")
+    instances = vars(p)["_instances"]
+    with shapescript.profile():
+        for _ in range(2):
+            p.halves(3, 0.5)
+    assert len(instances) == 1
+    for _ in range(2):
+        p.halves(3, 0.5)
+    assert len(instances) == 2
