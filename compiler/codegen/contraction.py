@@ -24,6 +24,7 @@ and panels of `plan.columns` columns [panel_low, panel_high), of `panel_count`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shapescript.compiler.codegen import emit, extents
@@ -31,6 +32,7 @@ from shapescript.compiler.codegen.contraction_kernel import Kernel, Place
 from shapescript.compiler.codegen.contraction_nest import emit_product, scratch_layout
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, plan_contraction
 from shapescript.compiler.codegen.contraction_shares import Share, panel_count
+from shapescript.compiler.codegen.contraction_zeros import LeftZeros
 from shapescript.compiler.codegen.emit import BLOCK, I64, PTR, Builder, Size, Value, at, element_bytes, loop
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
@@ -125,14 +127,15 @@ def emit_contraction(
     batch: Sequence[BatchAxis] = (),
     before_run: BeforeRun | None = None,
     after_rows: AfterRows | None = None,
+    zeros: LeftZeros | None = None,
 ) -> None:
     """Emit C = A B where the builder stands; see the module. `scratch` holds `scratch_bytes`, or is null where that is 0."""
     plan = plan or plan_contraction(target, contraction)
-    fn = _kernel(b.module, target, plan, contraction, epilogue, len(batch), before_run, after_rows)
+    fn = _kernel(b.module, target, plan, contraction, epilogue, len(batch), before_run, after_rows, zeros)
     share = share or Share(0, contraction.m, 0, panel_count(plan, contraction.n, b))
     limits = [emit.size(limit) for limit in (share.row_low, share.row_high, share.panel_low, share.panel_high)]
     run_time = contraction.run_time_values()
-    captured = [value for part in (epilogue, before_run, after_rows) if part for value in part.captured]
+    captured = [value for part in (epilogue, before_run, after_rows, zeros) if part for value in part.captured]
 
     def nest(axes: Sequence[BatchAxis], pointers: Sequence[Value], indices: tuple[Value, ...]) -> None:
         if not axes:
@@ -169,13 +172,14 @@ def _kernel(
     batch_axes: int,
     before_run: BeforeRun | None,
     after_rows: AfterRows | None,
+    zeros: LeftZeros | None,
 ) -> Any:
     name = _name("contraction", target, plan, contraction)
-    is_shared = epilogue is None and not batch_axes and before_run is None and after_rows is None
+    is_shared = epilogue is None and not batch_axes and before_run is None and after_rows is None and zeros is None
     if is_shared and name in module.globals:
         return module.globals[name]
     run_time = list(contraction.run_time_values())
-    captured = [[value.type for value in part.captured] if part else [] for part in (epilogue, before_run, after_rows)]
+    captured = [[value.type for value in part.captured] if part else [] for part in (epilogue, before_run, after_rows, zeros)]
     types = [PTR] * 4 + [I64] * (4 + len(run_time) + batch_axes) + [kind for kinds in captured for kind in kinds]
     fn, b = emit.function(module, name if is_shared else f"{name}.own", types)
     a, right, c, scratch, row_low, row_high, panel_low, panel_high = fn.args[:8]
@@ -200,6 +204,7 @@ def _kernel(
         after_rows=_after(after_rows, own[2], batch) if after_rows else None,
         skips=epilogue.skips if epilogue else None,
         has_block=after_rows is not None and after_rows.is_block,
+        zeros=replace(zeros, may_go=own[3][0]) if zeros else None,
     )
     emit_product(b, kernel, scratch, panel_low, panel_high, _passes(contraction, epilogue))
     b.ret_void()

@@ -7,6 +7,7 @@ from typing import Any
 
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan
+from shapescript.compiler.codegen.contraction_zeros import LeftZeros
 from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at, vector_of
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
@@ -46,6 +47,7 @@ class Kernel:
     after_rows: Callable[[Builder, Value, Value], None] | None = None
     skips: Callable[[Builder, Sequence[Value], Place, Place], Value] | None = None
     has_block: bool = False  # C, of the block of rows that is made
+    zeros: LeftZeros | None = None
 
     def along(self, b: Builder, k: Size, step: Size, run: Size) -> Size:
         """How far step k of an operand lies from its first, given how far steps and runs are apart."""

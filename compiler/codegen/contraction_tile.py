@@ -8,6 +8,7 @@ from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel, Place, Stage
 from shapescript.compiler.codegen.contraction_plan import RightLayout
 from shapescript.compiler.codegen.contraction_transpose import row_sums
+from shapescript.compiler.codegen.contraction_zeros import emit_steps
 from shapescript.compiler.codegen.emit import (
     I64,
     Builder,
@@ -107,6 +108,11 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
 
     if rows == 1 and plan.right is RightLayout.TRANSPOSED:
         sums = _single_row(b, kernel, panel, stage, left, start)
+    elif kernel.zeros is not None:
+        last = b.add(i, I64(rows - 1))
+        sums = emit_steps(
+            b, kernel.zeros, stage.k_start, stage.depth, i, last, start, lambda low, high, given: loop(b, low, high, 1, step, given)
+        )
     else:
         sums = loop(b, 0, _needed_depth(b, kernel, panel, stage.depth, rows, i), 1, step, start)
 

@@ -14,7 +14,6 @@ from shapescript.compiler.codegen.dropout import Mask
 from shapescript.compiler.codegen.elements import Dropped, emit_region
 from shapescript.compiler.codegen.emit import I8, Builder, Value, at, iota, load, load_strided, splat, store, store_strided
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES
-from shapescript.compiler.codegen.masked_tiles import masked_where
 from shapescript.compiler.codegen.nests import SizeArguments, step
 from shapescript.compiler.codegen.product_axes import C, ProductAxes
 from shapescript.compiler.codegen.sizes import SizeValues
@@ -22,6 +21,7 @@ from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.types import Element
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.passes.masked_tiles import masked_where
 from shapescript.compiler.records.dataclass import dataclass
 
 

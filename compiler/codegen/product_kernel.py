@@ -17,6 +17,7 @@ from shapescript.compiler.codegen.contraction import (
 )
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, plan_contraction
 from shapescript.compiler.codegen.contraction_shares import Cut, cut_of, cut_units, share_of
+from shapescript.compiler.codegen.contraction_zeros import LeftZeros
 from shapescript.compiler.codegen.elements import is_short
 from shapescript.compiler.codegen.emit import Builder, Value
 from shapescript.compiler.codegen.epilogues import RegionEpilogue
@@ -43,6 +44,7 @@ class ProductKernel:
     epilogue: RegionEpilogue
     part: InScratch | None
     behind: BehindRows | None
+    zeros: LeftZeros | None = None
 
     def call(self, a: Value, right: Value, captured: Sequence[Value], key: Hashable) -> None:
         """captured: what the epilogue captures, but the sizes."""
@@ -52,7 +54,8 @@ class ProductKernel:
             return low.size(names.original(size))
 
         tensor, arguments = [self.part.tensor] if self.part else [], self.behind.arguments if self.behind else ()
-        captured = [*captured, *tensor, *arguments, *(emit.size(low.size(size)) for size in names.run_time)]
+        looks = self.zeros.captured if self.zeros else ()
+        captured = [*captured, *tensor, *arguments, *looks, *(emit.size(low.size(size)) for size in names.run_time)]
         contraction, batch = self._contraction(at_call), self._batch(at_call)
         plan = self._plan(contraction)
         room = self._room(plan)
@@ -67,7 +70,8 @@ class ProductKernel:
             self._emit_share(b, plan, cut, given, units)
 
         with low.scratch(extents.times(b, shares, bytes_each)) as scratch:
-            whole_key = (key, self.part and self.part.key, self.behind and self.behind.key)
+            zeros = self.zeros and (self.zeros.are_behind, self.zeros.shift)
+            whole_key = (key, zeros, self.part and self.part.key, self.behind and self.behind.key)
             split(low, "product", whole_key, [a, right, scratch, emit.size(bytes_each), *captured], units, shares, share)
 
     def _emit_share(self, b: Builder, plan: Plan, cut: Cut | None, given: Sequence[Value], units: Part) -> None:
@@ -116,6 +120,7 @@ class ProductKernel:
             batch=batch,
             before_run=before_run,
             after_rows=after_rows,
+            zeros=self._left_zeros(captured),
         )
 
     def _before_run(self, b: Builder, given: Sequence[Value], number: Value) -> None:
@@ -153,6 +158,10 @@ class ProductKernel:
         if self.part and self.part.is_run:  # all panels read a run's part while it is there
             plan = replace(plan, steps_first=True)
         return replace(plan, row_block=rows_of_a_block(plan, contraction)) if self.behind else plan
+
+    def _left_zeros(self, captured: Sequence[Value]) -> LeftZeros | None:
+        """Of a plain product, in front of whose sizes the look at B is captured."""
+        return replace(self.zeros, may_go=captured[-1 - len(self.epilogue.names.run_time)]) if self.zeros else None
 
     def _room(self, plan: Plan) -> int:
         """Bytes of a share's scratch that what is done behind a block of rows takes."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.elements import constant, emit_region
 from shapescript.compiler.codegen.emit import I1, LANES, Builder, Value
-from shapescript.compiler.codegen.masked_tiles import Ascending, masked_where
 from shapescript.compiler.codegen.reductions import Reduction
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.fused import varies
+from shapescript.compiler.passes.masked_tiles import Ascending, masked_where
 from shapescript.compiler.passes.reduction_walks import Walk
 from shapescript.compiler.records.dataclass import dataclass
 

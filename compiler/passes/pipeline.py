@@ -20,6 +20,7 @@ from shapescript.compiler.passes.join_reductions import join_reductions
 from shapescript.compiler.passes.join_row_products import join_row_products
 from shapescript.compiler.passes.join_window_products import join_window_products
 from shapescript.compiler.passes.leafwise import split_leafwise
+from shapescript.compiler.passes.mark_zeros import mark_zeros
 from shapescript.compiler.passes.read_broadcasts import read_broadcasts
 from shapescript.compiler.passes.rows_again import make_rows_again
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
@@ -48,6 +49,7 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
             make_windows_again,
             make_rows_again,
             join_row_products,
+            mark_zeros,
             insert_copies,
         ),
     ),

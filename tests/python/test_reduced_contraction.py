@@ -13,7 +13,6 @@ from native_harness import NotingHost, assert_same, outcome
 from native_samples import F32, F64, I64, some
 
 from shapescript.compiler.codegen import behind_rows
-from shapescript.compiler.codegen.masked_tiles import Ascending, masked_where
 from shapescript.compiler.codegen.thread_count import asked_for
 from shapescript.compiler.ir.nodes import Block, Function, Value
 from shapescript.compiler.ir.sizes import Size, fresh, of
@@ -25,6 +24,7 @@ from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.fuse import fuse
 from shapescript.compiler.passes.fuse_reductions import fuse_reductions
 from shapescript.compiler.passes.join_reductions import join_reductions
+from shapescript.compiler.passes.masked_tiles import Ascending, masked_where
 from shapescript.compiler.passes.rows_again import SOON, make_rows_again
 from shapescript.compiler.passes.simplify import simplify
 from shapescript.compiler.reference.engine import Evaluator

@@ -36,6 +36,20 @@ def masked_where(region: Block) -> Ascending | None:
     return _holds(condition, then not in dependent, definitions)
 
 
+def zeros_where(region: Block, value: Value) -> Ascending | None:
+    """Where a value of a region is a zero, as far as two indices say."""
+    definitions = {op.result: op for op in region.ops if op.results}
+    chosen = definitions.get(value)
+    if chosen is None or chosen.name != "select":
+        return None
+    condition, *branches = chosen.operands
+    for branch, operand in enumerate(branches):
+        constant = definitions.get(operand)
+        if constant is not None and constant.name == "constant" and constant.attributes["value"] == 0:
+            return _holds(condition, branch == 0, definitions)
+    return None
+
+
 def _holds(condition: Value, wanted: bool, definitions: Mapping[Value, Op]) -> Ascending | None:
     """Where a comparison of two indices, or its negation, is what is wanted."""
     op = definitions.get(condition)
