@@ -32,6 +32,12 @@ class CodePlace:
             return "it was compiled for another CPU"
         return "its sources or dims have changed"
 
+    def before(self) -> bytes | None:
+        """What the same was last, compiled by the same compiler for the same machine."""
+        rest = _parts(self.name)[1:]
+        same = [name for name in self.cache.made_for(self.key.who) if _parts(name)[1:] == rest and name != self.name]
+        return self.cache.read(same[-1]) if same else None
+
     def keep(self, content: bytes) -> str | None:
         """Gives why it can't be kept."""
         if compiler_digest() != self.key.compiler:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from shapescript.cache_settings import user_cache
 from shapescript.checking import stage
 from shapescript.code_places import CodePlace, code_place, no_use
 from shapescript.compile_keys import key_of
 from shapescript.compile_log import CompileLog, told
-from shapescript.compiler.codegen.artifact_data import from_bytes, to_bytes
+from shapescript.compiler.codegen.artifact_data import code_from_bytes, from_bytes, to_bytes
+from shapescript.compiler.codegen.kernel_objects import KNOWN
 from shapescript.compiler.codegen.program import Artifact, NativeFunction, compile_artifact, load_artifact
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.workers import PROCESS
@@ -41,6 +43,7 @@ def native_function(module: Module, name: str, sizes: Mapping[Symbol, Size], fla
         return found
     if log.wanted:
         cause = cause or place.code.cause()
+    place.learn(target)
     log.done("looking it up")
     artifact = _compiled(module, name, sizes, flags, target, log)
     not_kept = place.keep(artifact)
@@ -85,6 +88,11 @@ class _Place:
             return load_artifact(from_bytes(data, self.program.places), target), ""
         except Exception as error:  # whatever bytes are there, the program runs
             return None, no_use(error)
+
+    def learn(self, target: Target) -> None:
+        """Take over the kernels of what the function was before, most of which it will have again."""
+        with suppress(Exception):  # whatever bytes are there, the program runs
+            KNOWN.add(target, code_from_bytes(self.code.before() or b""))
 
     def keep(self, artifact: Artifact) -> str | None:
         """Gives why it can't be kept."""

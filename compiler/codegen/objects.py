@@ -1,7 +1,7 @@
 """Object files put into this process's memory without LLVM, whose library takes 50 MiB and a tenth of a second to load.
 
-Only what our own code generator makes for x86-64 is known: sections that are read or run, and references between them as the large code
-model has them, each a distance of 64 bits. Any other object raises NotKnown, and LLVM loads it.
+Only what our own code generator makes for x86-64 is known: sections that are read, run or written, and references between them as the
+large code model has them, each a distance of 64 bits. Any other object raises NotKnown, and LLVM loads it.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class Section:
     def is_run(self) -> bool:
         return bool(self.flags & Flag.RUN)
 
+    @property
+    def is_written(self) -> bool:
+        return bool(self.flags & Flag.WRITTEN)
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -96,18 +100,20 @@ class LoadedObject:
         if not set(far) <= set(OUTSIDE):
             raise NotKnown(f"it needs {', '.join(sorted(set(far) - set(OUTSIDE)))}")
         self._entries = {name: place * ENTRY_BYTES for place, name in enumerate(far)}  # in the offset table, which begins the memory
-        places, runs_from, end = self._placed(ENTRY_BYTES * len(far))
+        places, runs_from, written_from, end = self._placed(ENTRY_BYTES * len(far))
         self._memory = mmap.mmap(-1, max(end, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
         self._view = (ctypes.c_char * len(self._memory)).from_buffer(self._memory)
         self._start = ctypes.addressof(self._view)
         self._fill(places, symbols)
         _protect(self._start, runs_from, mmap.PROT_READ)
-        _protect(self._start + runs_from, end - runs_from, mmap.PROT_READ | mmap.PROT_EXEC)
+        _protect(self._start + runs_from, written_from - runs_from, mmap.PROT_READ | mmap.PROT_EXEC)
         self._addresses = {one.name: self._start + places[one.section] + one.value for one in symbols if one.name and one.section in places}
 
     def get_function_address(self, name: str) -> int:
         """0 where there is none of the name; as LLVM's engine does."""
         return self._addresses.get(name, 0)
+
+    get_global_value_address = get_function_address
 
     def _symbols(self) -> list[Symbol]:
         found: list[Symbol] = []
@@ -119,18 +125,19 @@ class LoadedObject:
                     found.append(Symbol(self._data[names + name : end].decode(), number, value))
         return found
 
-    def _placed(self, first: int) -> tuple[Mapping[int, int], int, int]:
-        """Where sections lie, by their numbers: what is only read, then from a page of its own on what runs; and where that ends."""
+    def _placed(self, first: int) -> tuple[Mapping[int, int], int, int, int]:
+        """Where sections lie, by their numbers: what is only read, then from pages of their own on what runs and what is written; and where
+        that ends."""
         places: dict[int, int] = {}
-        runs_from, end = 0, first
-        for is_run in (False, True):
-            if is_run:
-                runs_from = end = _rounded(end, mmap.PAGESIZE)
+        begins, end = [], first
+        for is_run, is_written in ((False, False), (True, False), (False, True)):
+            begins.append(end)
             for number, section in enumerate(self._sections):
-                if section.flags & Flag.LOADED and section.is_run == is_run:
+                if section.flags & Flag.LOADED and (section.is_run, section.is_written) == (is_run, is_written):
                     places[number] = _rounded(end, max(section.alignment, 1))
                     end = places[number] + section.size
-        return places, runs_from, end
+            end = _rounded(end, mmap.PAGESIZE)
+        return places, begins[1], begins[2], end
 
     def _fill(self, places: Mapping[int, int], symbols: list[Symbol]) -> None:
         memory = self._memory
@@ -184,8 +191,9 @@ def _sections(data: bytes) -> list[Section]:
         _, kind, flags, _, start, length, link, about, alignment, _ = _SECTION.unpack_from(data, table + number * size)
         if kind == Kind.UNWINDING:
             flags = 0
-        if flags & Flag.LOADED and (flags & (Flag.WRITTEN | Flag.THREADS_OWN) or kind not in (Kind.CONTENT, Kind.ZEROS)):
-            raise NotKnown("it has a section that is written to, or of another kind")
+        both = flags & Flag.WRITTEN and flags & Flag.RUN
+        if flags & Flag.LOADED and (both or flags & Flag.THREADS_OWN or kind not in (Kind.CONTENT, Kind.ZEROS)):
+            raise NotKnown("it has a section of another kind")
         if kind != Kind.ZEROS and start + length > len(data):
             raise NotKnown("it is cut off")
         found.append(Section(kind, flags, start, length, link, about, alignment))

@@ -11,11 +11,13 @@ from shapescript.compiler.codegen.arguments import crossing
 from shapescript.compiler.codegen.callbacks import Frame
 from shapescript.compiler.codegen.context import DETAILS, ENTRY, ContextLayout, Word
 from shapescript.compiler.codegen.failures import failure
+from shapescript.compiler.codegen.kernel_objects import KNOWN, Code, compiled, load
 from shapescript.compiler.codegen.late_records import block_words
-from shapescript.compiler.codegen.loading import NativeCode, load_object
+from shapescript.compiler.codegen.loading import NativeCode
 from shapescript.compiler.codegen.lowering import HOST_FAILED, Lowering, Site
 from shapescript.compiler.codegen.measurement import Recorder, Row, Table
 from shapescript.compiler.codegen.memory import ARENAS, ArenaPool
+from shapescript.compiler.codegen.module_parts import parts
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.ir.nodes import Block, Function, Op
 from shapescript.compiler.ops.locations import argument_symbols
@@ -35,7 +37,7 @@ class Artifact:
     of the operation, part).
     """
 
-    code: bytes
+    code: Code
     function: Function
     sites: tuple[tuple[str, int, tuple[str | int, ...]], ...]
     exchange_words: int
@@ -110,18 +112,16 @@ def compile_function(function: Function, target: Target, profile: bool = False) 
 
 def compile_artifact(function: Function, target: Target, profile: bool = False, lowered: Callable[[], None] = lambda: None) -> Artifact:
     """Compile a function for this machine, to data from which `load_artifact` makes it. `lowered` is called when LLVM's part begins."""
-    from shapescript.compiler.codegen.jit import emit_loadable  # LLVM: what a cache gives does without
-
     with paused_collection():
         low = _lower(function, target, profile)
-        text = str(low.module)
+        pieces = parts(low.module, (low.native.name, ENTRY))
     lowered()
     rows, told = (low.probes.rows, low.probes.told) if low.probes else ((), set())
     numbers = _numbered([*(site.op for site in low.sites), *(row.op for row in rows)])
     sites = tuple((site.kind, NO_OP if site.op is None else numbers[site.op], site.data) for site in low.sites)
     row_data = tuple((NO_OP if row.op is None else numbers[row.op], row.part) for row in rows)
     outline = _outline(function, numbers, told)
-    return Artifact(emit_loadable(text, target), outline, sites, low.exchange_words, row_data)
+    return Artifact(compiled(pieces, target), outline, sites, low.exchange_words, row_data)
 
 
 def load_artifact(artifact: Artifact, target: Target) -> NativeFunction:
@@ -129,7 +129,8 @@ def load_artifact(artifact: Artifact, target: Target) -> NativeFunction:
     ops = artifact.function.body.ops
     sites = [Site(kind, None if number == NO_OP else ops[number], tuple(data)) for kind, number, data in artifact.sites]
     rows = [Row(None if number == NO_OP else ops[number], part) for number, part in artifact.rows]
-    code = load_object(artifact.code, target)
+    code = load(artifact.code, target)
+    KNOWN.add(target, artifact.code)
     return NativeFunction(artifact.function, target, code, sites, artifact.exchange_words, rows=rows)
 
 

@@ -23,6 +23,7 @@ from shapescript.cache_settings import cache_folder
 from shapescript.code_digest import code_digest
 from shapescript.compile_keys import Key
 from shapescript.compiler.codegen.target import host
+from shapescript.compiler.codegen.workers import PROCESS
 from shapescript.object_cache import SUFFIX, ObjectCache
 
 HALF = "fn half(x: [n]) -> [n]:\n    return x * 0.5\n"
@@ -32,7 +33,8 @@ Told = Callable[[], list[str]]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own."""
+    """A cache of the test's own, which holds no pool of threads: that is there before."""
+    PROCESS.started(host(), 3)
     monkeypatch.setenv("SHAPESCRIPT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("SHAPESCRIPT_LOG", "compile")
     return tmp_path / "cache"

@@ -39,6 +39,14 @@ READ_ONLY = TABLE.replace("@places = internal constant [2 x ptr] [ptr @one, ptr 
     "  %q = getelementptr ptr, ptr @places, i64 1\n  %f = load ptr, ptr %q\n  %y = call i64 %f(i64 %x)", "  %y = call i64 @two(i64 %x)"
 )
 
+READ_COUNT = """
+define i64 @count() {
+  %x = load i64, ptr @x
+  %y = add i64 %x, 1
+  store i64 %y, ptr @x
+  ret i64 %y
+}"""
+
 is_ours = pytest.mark.skipif(not (host().is_x86 and sys.platform == "linux"), reason="elsewhere LLVM loads all objects")
 
 
@@ -64,7 +72,7 @@ def test_an_object_is_loaded_without_llvm(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("text", [TABLE, READ_ONLY])
 @pytest.mark.parametrize("emit", [jit.emit_object, jit.emit_loadable])
 def test_what_is_not_known_is_left_to_llvm(text: str, emit: Callable[..., bytes]) -> None:
-    """Tables of addresses, which the loader writes to, and references of the small code model."""
+    """References of the small code model; tables of addresses, which the loader fills, are known."""
     run(entry(load_object(emit(text, host()), host())))
 
 
@@ -81,8 +89,23 @@ def test_other_files_are_not_known() -> None:
     with pytest.raises(NotKnown, match="it needs sinf"):
         text = "declare float @llvm.sin.f32(float)\ndefine float @f(float %x) {\n %y = call float @llvm.sin.f32(float %x)\n ret float %y\n}"
         LoadedObject(jit.emit_loadable(text, host()))
-    with pytest.raises(NotKnown, match="written to"):
-        LoadedObject(jit.emit_loadable("@x = global i64 0\ndefine ptr @f() { ret ptr @x }", host()))
+    with pytest.raises(NotKnown, match="section of another kind"):
+        LoadedObject(jit.emit_loadable("@x = thread_local global i64 0\ndefine ptr @f() { ret ptr @x }", host()))
+
+
+@is_ours
+@pytest.mark.parametrize("first", [0, 7])
+def test_what_is_written_is_written(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that begins as zeros or as something else; what runs lies before it, and may not be written to."""
+    data = jit.emit_loadable(f"@x = dso_local global [3 x i64] [i64 {first}, i64 0, i64 0]\n{READ_COUNT}", host())
+    monkeypatch.delattr(jit, "load_with_llvm")
+    code = load_object(data, host())
+    count = code.function("count", [], ctypes.c_int64)
+    assert [count(), count()] == [first + 1, first + 2]
+    code.fill("x", [40, 1])
+    assert count() == 41
+    with pytest.raises(KeyError):
+        code.fill("missing", [1])
 
 
 @is_ours
