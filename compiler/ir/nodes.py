@@ -7,6 +7,7 @@ changed: a pass builds new ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
@@ -105,6 +106,21 @@ def free_values(block: Block) -> tuple[Value, ...]:
     for value in block.yields:
         use(value)
     return tuple(found)
+
+
+def values_read(op: Op) -> tuple[Value, ...]:
+    """What an operation reads: its operands, then what its regions use from outside."""
+    return (*op.operands, *(value for region in op.regions for value in free_values(region)))
+
+
+def use_counts(block: Block) -> Counter[Value]:
+    """How often operations and the ends of blocks read each value, in regions too."""
+    found = Counter(block.yields)
+    for op in walk(block):
+        found.update(op.operands)
+        for region in op.regions:
+            found.update(region.yields)
+    return found
 
 
 def used_values(block: Block) -> frozenset[Value]:

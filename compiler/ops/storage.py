@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values, walk
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, values_read, walk
 from shapescript.compiler.ir.types import ModelType, OptimiserType, TensorType, sorted_leaves
 from shapescript.compiler.ops.table import View, entry
 from shapescript.compiler.records.dataclass import dataclass
@@ -145,7 +145,7 @@ def packed_in_place(block: Block, known: Mapping[Value, Place]) -> Mapping[Value
     They are made in this block and used up by then: nothing that lies there is read later, or taken over by another operation.
     """
     made = {value for op in block.ops for value in op.results}
-    last = _last_uses(block)
+    last = last_uses(block)
     taken = {known[operand].root for op in walk(block) for place in overwritten(op) if (operand := op.operands[place]) in known}
     lying: dict[Value, list[Value]] = {}
     for value, place in known.items():
@@ -171,10 +171,10 @@ def overwritten(op: Op) -> Sequence[int]:
     return range(LOOPS[op.name], len(op.operands)) if op.name in LOOPS else entry(op.name).consumes
 
 
-def _last_uses(block: Block) -> Mapping[Value, int]:
+def last_uses(block: Block) -> Mapping[Value, int]:
+    """The number of the last operation of a block that reads each value; the block's end counts as one operation more."""
     last: dict[Value, int] = {}
     for index, op in enumerate(block.ops):
-        inner = (value for region in op.regions for value in free_values(region))
-        last.update((value, index) for value in (*op.operands, *inner))
+        last.update((value, index) for value in values_read(op))
     last.update((value, len(block.ops)) for value in block.yields)
     return last

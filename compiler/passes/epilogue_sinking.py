@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shapescript.compiler.ir.nodes import Block, Op, Value, free_values
+from shapescript.compiler.ir.nodes import Block, Op, Value, values_read
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.passes.fusion_access import Access, Map, identity
@@ -34,7 +34,7 @@ def readers_of(groups: Sequence[Group], yields: Sequence[Value]) -> Readers:
     found: Readers = {}
     for group in groups:
         for op in group.ops:
-            for value in (*op.operands, *(value for region in op.regions for value in free_values(region))):
+            for value in values_read(op):
                 found.setdefault(value, set()).add(group)
     for value in yields:
         found.setdefault(value, set()).add(None)

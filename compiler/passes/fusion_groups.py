@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
-from shapescript.compiler.ir.nodes import Op, Value, free_values
+from shapescript.compiler.ir.nodes import Op, Value, values_read
 from shapescript.compiler.ir.sizes import Size, Symbol
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.storage import overwritten
@@ -60,8 +60,7 @@ class Schedule:
             self._add_elementwise(op)
             return
         space = result_type(op.result).axes or None if op.name == "contraction" else None
-        inside = [value for region in op.regions for value in free_values(region)]
-        group = Group([op], space, self._makers([*op.operands, *inside]) | self._binders(op) | self._to_come_before(op))
+        group = Group([op], space, self._makers(values_read(op)) | self._binders(op) | self._to_come_before(op))
         if entry(op.name).ordered:
             group.inputs |= {self.last_ordered} if self.last_ordered else set()
             self.last_ordered = group
@@ -203,5 +202,4 @@ class Schedule:
         yield from (self.accesses.stored(access.source) for access in reads)
         for op in ops:
             if not is_elementwise(op):
-                inside = (value for region in op.regions for value in free_values(region))
-                yield from map(self.accesses.stored, (*op.operands, *inside))
+                yield from map(self.accesses.stored, values_read(op))

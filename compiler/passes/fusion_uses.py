@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
-from shapescript.compiler.ir.nodes import Op, Value, free_values
+from shapescript.compiler.ir.nodes import Op, Value, values_read
 from shapescript.compiler.ops.storage import overwritten
 from shapescript.compiler.ops.table import entry
 from shapescript.compiler.passes.fusion_access import Accesses, is_elementwise, is_register, point_reads
@@ -47,9 +47,7 @@ class Uses:
             yield from (access.source for access in point_reads(op, self.accesses))
             yield from filter(is_register, op.operands)  # constants are no reads, but an operation left as it is has them as operands
         else:
-            yield from op.operands
-            for region in op.regions:
-                yield from free_values(region)
+            yield from values_read(op)
 
 
 def find_uses(groups: Sequence[Group], yields: Iterable[Value], accesses: Accesses) -> Uses:

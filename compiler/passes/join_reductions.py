@@ -7,10 +7,9 @@ reduced while it is in cache.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, use_counts
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import rebuilt, result_type
 from shapescript.compiler.ops.reduced_contraction import LETTERS
@@ -20,9 +19,7 @@ SHORTEST_ROW = 64  # elements: shorter rows are near anyway
 
 
 def join_reductions(function: Function) -> Function:
-    uses = Counter(value for op in walk(function.body) for value in op.operands)
-    uses.update(value for op in walk(function.body) for region in op.regions for value in region.yields)
-    uses.update(function.body.yields)
+    uses = use_counts(function.body)
     body = _block(function.body, uses)
     return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
 

@@ -6,12 +6,11 @@ stay in cache, so that a convolution and its gradients need no memory for the wi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, walk
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, use_counts
 from shapescript.compiler.ir.sizes import ONE, product
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import rebuilt, result_type
@@ -23,9 +22,7 @@ SHORTEST_RUN = 16  # places that are summed in an example: sums in memory are lo
 
 
 def join_window_products(function: Function) -> Function:
-    uses = Counter(value for op in walk(function.body) for value in op.operands)
-    uses.update(value for op in walk(function.body) for region in op.regions for value in region.yields)
-    uses.update(function.body.yields)
+    uses = use_counts(function.body)
     body = drop_dead(_block(function.body, uses))
     return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import Element, OrderedType, TensorType
 from shapescript.compiler.ops.locations import (
@@ -27,7 +27,7 @@ from shapescript.compiler.ops.locations import (
     part_offset,
     storage_bytes,
 )
-from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, packed_in_place, places
+from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, last_uses, packed_in_place, places
 from shapescript.compiler.ops.table import Control, entry
 from shapescript.compiler.passes.overwriting import has_all_points, overwritable
 from shapescript.compiler.passes.plan_rows import BlockRows, Row
@@ -265,20 +265,12 @@ class _Planner:
 
 
 class _Lives:
-    """The last operation of a block that uses each value; the block's end counts as one operation more. The last ordered operation, and
-    the sizes that operations bind."""
+    """The last operation of a block that reads each value, the last ordered one, and the sizes that operations bind."""
 
     def __init__(self, block: Block) -> None:
-        self.last: dict[Value, int] = {}
-        self.last_ordered = -1
+        self.last = last_uses(block)
+        self.last_ordered = max((index for index, op in enumerate(block.ops) if entry(op.name).ordered), default=-1)
         self.bound = frozenset(symbol for op in block.ops for symbol in rows_bound(op))
-        for index, op in enumerate(block.ops):
-            if entry(op.name).ordered:
-                self.last_ordered = index
-            self.last.update((value, index) for value in op.operands)
-            for region in op.regions:
-                self.last.update((value, index) for value in free_values(region))
-        self.last.update((value, len(block.ops)) for value in block.yields)
 
     def is_known_later(self, size: Size) -> bool:
         """Whether a size needs what an operation of the block binds."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from shapescript.compiler.ir.nodes import Block, Op, Value, free_values, walk
+from shapescript.compiler.ir.nodes import Block, Op, Value, values_read, walk
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.locations import RowStorage
@@ -90,8 +90,7 @@ class BlockRows:
         return any(root in written for written in self.written[first : last + 1])
 
     def _reads(self, op: Op, root: Value) -> bool:
-        values = (*op.operands, *(value for region in op.regions for value in free_values(region)))
-        return any(value in self.places and root in (self.places[value].root, self.inside(value).root) for value in values)
+        return any(value in self.places and root in (self.places[value].root, self.inside(value).root) for value in values_read(op))
 
     def _is_moved_to(self, root: Value, homes: Sequence[Place | None]) -> bool:
         """Whether the end of the block moves something else to a storage."""

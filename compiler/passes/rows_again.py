@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, values_read
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ops.build import Builder, rebuilt, result_type
 from shapescript.compiler.ops.fused import varies
@@ -41,7 +41,7 @@ def _reads(block: Block) -> dict[Value, list[int]]:
     """The numbers of the operations that read a value: for what is in a region that of its operation, for the block's end the last."""
     found: dict[Value, list[int]] = {}
     for index, op in enumerate(block.ops):
-        for value in dict.fromkeys((*op.operands, *(value for region in op.regions for value in free_values(region)))):
+        for value in dict.fromkeys(values_read(op)):
             found.setdefault(value, []).append(index)
     for value in block.yields:
         found.setdefault(value, []).append(len(block.ops))

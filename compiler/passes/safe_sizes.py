@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from shapescript.compiler.ir.nodes import Block, Op, Value, free_values, walk_ops
+from shapescript.compiler.ir.nodes import Block, Op, Value, values_read, walk_ops
 from shapescript.compiler.ir.sizes import Size, Symbol, fresh, of
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import Builder, result_type
@@ -30,7 +30,7 @@ class SafeSizes:
     def begin(self, op: Op) -> None:
         self._builder, self._found = Builder(op.span), {}
         if op.regions:
-            outside = [*op.operands, *op.results, *(value for region in op.regions for value in free_values(region))]
+            outside = [*op.results, *values_read(op)]
             self._sound = {size for value in outside for size in _axes(value)}
             self._bound = bound_inside(op.regions).difference(self._known_outside)
 
