@@ -12,7 +12,7 @@ from native_samples import F32, F64, some
 
 from shapescript.compiler.ir.nodes import Function, Value
 from shapescript.compiler.ir.sizes import Size, fresh, of
-from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.ir.types import MODE, Element, TensorType, Type
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.shapes import kept
@@ -131,7 +131,7 @@ def test_the_bits_of_the_parts_at_known_sizes(name: str, shape: tuple[int, ...])
 X = tensor(3, 5, 16)
 
 
-def fused(types: Sequence[TensorType], build: Callable[..., Value | Sequence[Value]]) -> Function:
+def fused(types: Sequence[Type], build: Callable[..., Value | Sequence[Value]]) -> Function:
     found = simplify(fuse_reductions(fuse(function_of(types, build))))
     verify_function(found, infer)
     return found
@@ -190,6 +190,27 @@ def test_what_needs_all_of_a_column_is_no_part_of_the_walk_down_it() -> None:
 def test_rows_that_would_leave_vectors_empty_stay_apart() -> None:
     narrow = tensor(40, 4)
     assert "fused_reduction" not in names(fused([narrow, narrow, tensor(4)], lambda b, x, y, row: softmax(b, x, y, row, (1,))))
+
+
+def test_dropout_of_what_a_row_has_goes_by_the_row() -> None:
+    def build(b: Builder, x: Value) -> Sequence[Value]:
+        total = b.op("sum", x, positions=(2,))
+        kept = b.op("dropout", b.op("neg", total), b.float_constant(0.5), b.constant(3, Element.I64), b.constant(1, Element.I64))
+        return [b.op("mul", x, spread(b, kept, x, (2,)))]
+
+    check_parts(function_of([X], build), [[some(F32, 3, 5, 16)]])
+
+
+def test_a_reduction_that_may_fail_stays_behind_what_stands_in_front_of_it() -> None:
+    """It would join the sum, in front of the draw, which comes there with it."""
+
+    def build(b: Builder, mode: Value, x: Value) -> Sequence[Value]:
+        total = b.op("sum", x, positions=(1,))
+        _, draw = b.emit("mode_draw", mode)
+        return [total, b.op("max", x, positions=(1,)), draw]
+
+    n = of(fresh("n"))
+    assert names(fused([MODE, tensor(n, n)], build)) == ["mode_draw", "fused_reduction"]
 
 
 def test_reductions_take_over_what_only_they_read_of_a_product() -> None:
