@@ -23,6 +23,7 @@ HEADER_BYTES = len(MAGIC) + 2 * DIGEST_BYTES  # magic, who it was made for, the 
 SUFFIX = ".object"
 UNFINISHED = ".unfinished"
 LIMIT_BYTES = 256 << 20
+LEAST_ROOM = 16 << 10  # that a file counts for: small ones take room on the disk too, and many of them time to look through
 TOUCH_SECONDS = 24 * 3600.0  # a use is noted at most so often
 ABANDONED_SECONDS = 3600.0  # a file that is being written for so long was left by a process that is gone
 
@@ -142,15 +143,20 @@ class ObjectCache:
 
     def _make_room(self, size: int) -> None:
         entries = self.entries()
-        total = size + sum(entry.size for entry in entries)
+        total = _room(size) + sum(_room(entry.size) for entry in entries)
         for entry in entries:
             if total <= self.limit:
                 break
             _remove(self._path(entry.name))
-            total -= entry.size
+            total -= _room(entry.size)
         for entry in self._scan(UNFINISHED):
             if time.time() - entry.used > ABANDONED_SECONDS:
                 _remove(self.folder / f"{entry.name}{UNFINISHED}")
+
+
+def _room(size: int) -> int:
+    """What a file of so many bytes takes of the limit."""
+    return max(size, LEAST_ROOM)
 
 
 def _content(name: str, data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from shapescript import object_cache
-from shapescript.object_cache import HEADER_BYTES, MAGIC, SUFFIX, UNFINISHED, Damaged, ObjectCache
+from shapescript.object_cache import HEADER_BYTES, LEAST_ROOM, MAGIC, SUFFIX, UNFINISHED, Damaged, ObjectCache
 
 WHO, OTHER = bytes(32), bytes([1]) * 32
 DAY = 24 * 3600
@@ -153,15 +153,26 @@ def test_an_interrupt_leaves_no_half_file(cache: ObjectCache, monkeypatch: pytes
 
 
 def test_the_least_recently_used_make_room(cache: ObjectCache) -> None:
-    cache.limit = 4 * (HEADER_BYTES + 100)
+    cache.limit = 4 * (HEADER_BYTES + 40_000)
     for place, name in enumerate("abcd"):
-        assert cache.write(name, WHO, bytes(100)) is None
+        assert cache.write(name, WHO, bytes(40_000)) is None
         used_before(cache, name, (3 - place) * DAY + 2 * DAY)
     assert [entry.name for entry in cache.entries()] == ["a", "b", "c", "d"]
     assert cache.read("a") is not None  # now it is the last one used
-    assert cache.write("e", WHO, bytes(150)) is None
+    assert cache.write("e", WHO, bytes(60_000)) is None
     assert sorted(entry.name for entry in cache.entries()) == ["a", "d", "e"]
     assert sum(entry.size for entry in cache.entries()) <= cache.limit
+
+
+def test_many_small_files_take_room_too(cache: ObjectCache) -> None:
+    """Each change of a program that is checked leaves a small one."""
+    cache.limit = 3 * LEAST_ROOM
+    for place, name in enumerate("abcde"):
+        assert cache.write(name, WHO, b"") is None
+        used_before(cache, name, (5 - place) * DAY)
+    assert [entry.name for entry in cache.entries()] == ["c", "d", "e"]
+    assert cache.write("f", WHO, bytes(LEAST_ROOM + 1)) is None  # it takes the room of more than one
+    assert [entry.name for entry in cache.entries()] == ["e", "f"]
 
 
 def test_what_is_larger_than_the_cache_is_not_kept(cache: ObjectCache) -> None:
