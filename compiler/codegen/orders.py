@@ -33,7 +33,10 @@ SIZE, ORDER_KIND, ORDER_K, ORDER_SEED, ORDER_FIRST = range(5)  # words of an ord
 FED, FIRST_FIELD = 1, 2
 _FIRST, _END, _ROWS = range(3)  # words of a window: its first place, its end, then the examples' numbers
 
-_PASS = permutation.feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + place, U32) for place in range(permutation.KEYS)])
+_MASK = permutation.half_mask(Argument(0, U64))
+_HALVES = permutation.halves(Argument(0, U64), Argument(1, U64))
+_MIXED = permutation.mixed(*(Argument(place, U32) for place in range(4)))
+_JOINED = permutation.joined(Argument(0, U32), Argument(1, U32), Argument(2, U64), Argument(3, U32))
 
 
 def window_capacity(b: Builder, rows: Value, size: Value) -> emit.Size:
@@ -94,8 +97,12 @@ def _emit_rows(b: Builder, arguments: Sequence[Value]) -> None:
     rows, numbers, places, n, seed, k, start, count = arguments
     words = emit_first_groups(b, stream(b, seed, Domain.ORDER, k), 1 << (permutation.KEYS // GROUP_WORDS - 1).bit_length())
     found = [b.extract_element(words[place % GROUP_WORDS], I32(place // GROUP_WORDS)) for place in range(permutation.KEYS)]
-    keys = [splat(b, b.trunc(key, I32), WIDTH) for key in found]
+    keys = emit.stack(b, I32, permutation.ROUNDS)
+    for place, key in enumerate(found[: permutation.ROUNDS]):
+        store(b, b.trunc(key, I32), at(b, keys, place, I32))
+    last = splat(b, b.trunc(found[permutation.ROUNDS], I32), WIDTH)
     half = splat(b, _half_bits(b, n), WIDTH)
+    mask = scalars.emit(b, _MASK, [half])
 
     def begin(i: Value, _: Sequence[Value]) -> None:
         lanes = b.add(splat(b, i, LANES), iota(LANES))
@@ -104,7 +111,14 @@ def _emit_rows(b: Builder, arguments: Sequence[Value]) -> None:
 
     def through_network(i: Value, _: Sequence[Value]) -> None:
         here = at(b, numbers, i, I64)
-        store(b, scalars.emit(b, _PASS, [load(b, here, I64, WIDTH), half, *keys]), here)
+        index = load(b, here, I64, WIDTH)
+        ends = loop(b, 0, permutation.ROUNDS, 1, one_round, [scalars.emit(b, part, [index, half]) for part in _HALVES])
+        store(b, scalars.emit(b, _JOINED, [*ends, half, last]), here)
+
+    def one_round(number: Value, ends: Sequence[Value]) -> list[Value]:
+        """In a loop: written out they would be a fifth of what a small program makes LLVM do."""
+        key = splat(b, load(b, at(b, keys, number, I32), I32), WIDTH)
+        return [ends[1], scalars.emit(b, _MIXED, [*ends, key, mask])]
 
     def settle(i: Value, left: Sequence[Value]) -> list[Value]:
         """Every number goes to its row; one that is no example's is written over when its search ends."""

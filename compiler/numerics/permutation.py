@@ -56,16 +56,33 @@ def mix(x: Expr) -> Expr:
 
 
 def feistel(index: Expr, half: Expr, keys: Sequence[Expr]) -> Expr:
-    """One pass of the network: a U64 below 2^(2h) to another; `half` is h as a U64 in 1..32, `keys` the KEYS keys as U32.
-
-    A round turns (left, right) into (right, left xor the low h bits of mix(right xor key)).
-    """
-    mask = narrow((Constant(1, U64) << half) - 1)
-    left, right = narrow(index >> half), narrow(index) & mask
+    """One pass of the network: a U64 below 2^(2h) to another; `half` is h as a U64 in 1..32, `keys` the KEYS keys as U32."""
+    mask = half_mask(half)
+    left, right = halves(index, half)
     for key in keys[:ROUNDS]:
-        left, right = right, left ^ (mix(right ^ key) & mask)
+        left, right = right, mixed(left, right, key, mask)
+    return joined(left, right, half, keys[ROUNDS])
+
+
+def half_mask(half: Expr) -> Expr:
+    """The U32 with the low h bits."""
+    return narrow((Constant(1, U64) << half) - 1)
+
+
+def halves(index: Expr, half: Expr) -> tuple[Expr, Expr]:
+    """The left and the right half that the rounds begin with, as U32."""
+    return narrow(index >> half), narrow(index) & half_mask(half)
+
+
+def mixed(left: Expr, right: Expr, key: Expr, mask: Expr) -> Expr:
+    """A round turns (left, right) into (right, left xor the low h bits of mix(right xor key)): this is the latter."""
+    return left ^ (mix(right ^ key) & mask)
+
+
+def joined(left: Expr, right: Expr, half: Expr, last_key: Expr) -> Expr:
+    """The number that the rounds' halves make, 0 and 1 with their places changed if the last key is odd."""
     result = (widen(left) << half) | widen(right)
-    return result ^ select(result < 2, widen(keys[ROUNDS] & 1), 0)
+    return result ^ select(result < 2, widen(last_key & 1), 0)
 
 
 _PASS = feistel(Argument(0, U64), Argument(1, U64), [Argument(2 + i, U32) for i in range(KEYS)])
