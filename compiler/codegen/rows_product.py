@@ -31,8 +31,9 @@ from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size
 from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.ops.reduced_contraction import LETTERS, reduction_op
+from shapescript.compiler.ops.reduced_contraction import reduction_op
 from shapescript.compiler.ops.rows_product import last_op, reduced_op
+from shapescript.compiler.ops.shapes import LETTERS
 
 
 @lowers("rows_product")

@@ -23,7 +23,7 @@ from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import TensorType, Type
 from shapescript.compiler.ops.elementwise import FLOATS, NUMBERS
-from shapescript.compiler.ops.shapes import operand_type, without
+from shapescript.compiler.ops.shapes import LETTERS, operand_type, without
 from shapescript.compiler.ops.table import Kernel, NoDerivative, OpEntry, attribute, entry, register, require
 
 
@@ -62,7 +62,7 @@ def _check_parameters(op: Op, kinds: Sequence[TensorType]) -> None:
 
 def _infer_fused_contraction(op: Op) -> tuple[Type, ...]:
     require(len(op.regions) == 1, op, "has one region")
-    bare = Op("contraction", op.operands[:2], {name: attribute(op, name) for name in ("left", "right", "out")})
+    bare = Op("contraction", op.operands[:2], {name: attribute(op, name) for name in LETTERS})
     (product,) = entry("contraction").infer(bare)
     assert isinstance(product, TensorType)
     _check_maps(op, 2, product.axes, attribute(op, "maps"))

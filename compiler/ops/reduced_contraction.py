@@ -11,9 +11,8 @@ from __future__ import annotations
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import Type
 from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.ops.shapes import LETTERS
 from shapescript.compiler.ops.table import Kernel, NoDerivative, OpEntry, attribute, entry, register, require
-
-LETTERS = ("left", "right", "out")
 
 
 def product_op(op: Op) -> Op:

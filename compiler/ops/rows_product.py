@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.types import Type
-from shapescript.compiler.ops.reduced_contraction import LETTERS, product_op
+from shapescript.compiler.ops.reduced_contraction import product_op
+from shapescript.compiler.ops.shapes import LETTERS
 from shapescript.compiler.ops.table import Kernel, NoDerivative, OpEntry, attribute, entry, register, require
 
 REDUCED = (*LETTERS, "maps", "place", "reduced_maps")

@@ -139,6 +139,9 @@ for _name in ("max", "min"):
 # ---- contraction ------------------------------------------------------------------------------------------------------------------------
 
 
+LETTERS = ("left", "right", "out")  # attributes: for each axis of an operand, or of the result, its number
+
+
 def _infer_contraction(op: Op) -> tuple[Type, ...]:
     require(len(op.operands) == 2, op, "takes two operands")
     sizes: dict[int, Size] = {}
@@ -161,7 +164,7 @@ def _infer_contraction(op: Op) -> tuple[Type, ...]:
 def _contraction_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
     if gradients[0] is None:
         return [None, None]
-    left, right, out = (op.attributes[name] for name in ("left", "right", "out"))
+    left, right, out = (op.attributes[name] for name in LETTERS)
     return [
         b.op("contraction", gradients[0], op.operands[1], left=out, right=right, out=left),
         b.op("contraction", gradients[0], op.operands[0], left=out, right=left, out=right),

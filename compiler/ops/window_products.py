@@ -13,13 +13,12 @@ from __future__ import annotations
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import TensorType, Type
-from shapescript.compiler.ops.shapes import operand_type
+from shapescript.compiler.ops.shapes import LETTERS, operand_type
 from shapescript.compiler.ops.table import Kernel, NoDerivative, OpEntry, attribute, entry, register, require
 from shapescript.compiler.ops.windows import STEPS
 
 WINDOWS = ("positions", "lengths", "counts", *STEPS, "fill", "room")
 FOLD = ("positions", "sizes", *STEPS, "room")
-LETTERS = ("left", "right", "out")
 
 
 def windows_op(op: Op) -> Op:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from shapescript.compiler.ir.nodes import Block, Op, Value, values_read
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import Builder, result_type
+from shapescript.compiler.ops.shapes import LETTERS
 from shapescript.compiler.passes.fusion_access import Access, Map, identity
 from shapescript.compiler.passes.fusion_groups import Group
 from shapescript.compiler.passes.fusion_reduction_groups import ReductionGroup, maps_of, pays, space_of
@@ -131,7 +132,7 @@ class _Move:
         ops, parameters = self._part(self.left)
         results = [*(self.product.results[place] for place in self.left), *([bare] if add else [])]
         yields = [*(self.region.yields[place] for place in self.left), *([self._element] if add else [])]
-        attributes = {name: self.product.attributes[name] for name in ("left", "right", "out")}
+        attributes = {name: self.product.attributes[name] for name in LETTERS}
         if not ops and all(value is self._element for value in yields) and len(yields) == 1:
             return Op("contraction", self.product.operands[:2], attributes, tuple(results), (), self.product.span)
         extras = zip(self.region.parameters[1:], self.product.operands[2:], self.product.attributes["maps"], strict=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, use_counts
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import rebuilt, result_type
-from shapescript.compiler.ops.reduced_contraction import LETTERS
+from shapescript.compiler.ops.shapes import LETTERS
 from shapescript.compiler.passes.reduction_walks import overwritable_operands
 
 SHORTEST_ROW = 64  # elements: shorter rows are near anyway

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values, walk
 from shapescript.compiler.ops.build import rebuilt, result_type
-from shapescript.compiler.ops.reduced_contraction import LETTERS, product_op
+from shapescript.compiler.ops.reduced_contraction import product_op
+from shapescript.compiler.ops.shapes import LETTERS
 from shapescript.compiler.ops.table import entry
 from shapescript.compiler.records.dataclass import dataclass
 

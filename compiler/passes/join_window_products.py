@@ -14,7 +14,8 @@ from shapescript.compiler.ir.nodes import Block, Function, Op, Value, use_counts
 from shapescript.compiler.ir.sizes import ONE, product
 from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import rebuilt, result_type
-from shapescript.compiler.ops.window_products import FOLD, LETTERS, WINDOWS
+from shapescript.compiler.ops.shapes import LETTERS
+from shapescript.compiler.ops.window_products import FOLD, WINDOWS
 from shapescript.compiler.passes.dead import drop_dead
 from shapescript.compiler.records.dataclass import dataclass
 

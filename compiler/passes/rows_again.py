@@ -14,7 +14,8 @@ from shapescript.compiler.ir.nodes import Block, Function, Op, Value, values_rea
 from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ops.build import Builder, rebuilt, result_type
 from shapescript.compiler.ops.fused import varies
-from shapescript.compiler.ops.reduced_contraction import LETTERS, product_op, reduction_op
+from shapescript.compiler.ops.reduced_contraction import product_op, reduction_op
+from shapescript.compiler.ops.shapes import LETTERS
 from shapescript.compiler.passes.renaming import copied, renamed_op, renamed_values
 from shapescript.compiler.records.dataclass import dataclass
 

@@ -1,4 +1,4 @@
-"""What the fusion pass makes: a region of elementwise operations, evaluated on whole arrays broadcast over the space."""
+"""What the fusion passes make (ops/fused.py): a region, evaluated on whole arrays broadcast over the space."""
 
 from __future__ import annotations
 

@@ -201,6 +201,15 @@ def test_dropout_of_what_a_row_has_goes_by_the_row() -> None:
     check_parts(function_of([X], build), [[some(F32, 3, 5, 16)]])
 
 
+def test_what_is_the_same_along_a_row_is_no_result_at_each_of_its_points() -> None:
+    def build(b: Builder, x: Value) -> Sequence[Value]:
+        wide = b.op("exp", spread(b, b.op("sum", x, positions=(2,)), x, (2,)))
+        return [wide, b.op("mul", wide, x)]
+
+    assert names(fused([X], build))[-1] == "kernel"
+    check_parts(function_of([X], build), [[some(F32, 3, 5, 16)]])
+
+
 def test_a_reduction_that_may_fail_stays_behind_what_stands_in_front_of_it() -> None:
     """It would join the sum, in front of the draw, which comes there with it."""
 
