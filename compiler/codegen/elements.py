@@ -80,10 +80,12 @@ def emit_region(
     """What a region of elementwise operations yields. Scalars and vectors may be mixed.
 
     `inputs` has its parameters and what it uses from outside; `index(position)` gives the index along an axis of the space.
+    What a `by_leaf` gives here is among the inputs too.
     """
     values = dict(inputs)
     for op in region.ops:
-        values[op.result] = _emit_op(b, op, values, index, dropped or {})
+        if op.result not in values:
+            values[op.result] = _emit_op(b, op, values, index, dropped or {})
     return [values[value] for value in region.yields]
 
 
@@ -129,6 +131,8 @@ def region_key(region: Block, outer: Sequence[nodes.Value]) -> Hashable:
 def _attributes(op: Op) -> Hashable:
     if op.name == "constant":
         return repr(op.attributes["value"]), op.attributes["element"]
+    if op.name == "by_leaf":
+        return op.attributes["ends"], op.attributes["choice"]
     return op.attributes["position"] if op.name == "iota" else None
 
 
@@ -166,5 +170,6 @@ SHORT_OPS = frozenset(
         "ne",
         "stop_gradient",
         "dropout",
+        "by_leaf",
     }
 )

@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from shapescript.compiler.codegen import emit, extents
+from shapescript.compiler.codegen.by_leaf import Chosen, by_leaf_ops, each_run
 from shapescript.compiler.codegen.dropout import Mask, region_masks
 from shapescript.compiler.codegen.elements import Dropped, emit_region, region_key, region_work
 from shapescript.compiler.codegen.emit import I8, LANES, Builder, Value, at, iota, load, load_strided, splat, store
@@ -183,6 +184,13 @@ class _InnerLoop:
         """Elements low to high (default: all) along the axis; `low` must be a multiple of LANES."""
         b, count = self.b, self.count if high is None else extents.least(self.b, high, self.count)
         same = self._same_along(offsets)
+        if by_leaf_ops(self.nest.region):  # along a model's buffer
+
+            def vector(chosen: Chosen, i: Value, valid: Value | None) -> None:
+                self._vector(offsets, {**same, **chosen}, i, valid)
+
+            each_run(b, self.nest.region, {**self.numbers, **same}, low, count, vector)
+            return
         whole = extents.times(b, extents.quotient(b, count, LANES), LANES)
         if whole != 0:
             emit.loop(b, low, whole, LANES, lambda i, _: self._vector(offsets, same, i, None))

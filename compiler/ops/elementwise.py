@@ -236,6 +236,24 @@ def _infer_iota(op: Op) -> tuple[Type, ...]:
 register(OpEntry("iota", _infer_iota, NoDerivative.ZERO, Indexed("iota")))
 
 
+def _infer_by_leaf(op: Op) -> tuple[Type, ...]:
+    axes, ends, choice = (attribute(op, name) for name in ("axes", "ends", "choice"))
+    kinds = {operand.type for operand in op.operands}
+    require(len(kinds) == 1 and list(ends) == sorted(set(ends)) and len(ends) == len(choice), op, "takes numbers of one type, by ends")
+    require(all(0 <= place < len(op.operands) for place in choice) and ends[0] > 0, op, "chooses an operand for each part")
+    (kind,) = kinds
+    require(isinstance(kind, TensorType) and not kind.axes and kind.element in FLOATS, op, "takes floats without axes")
+    assert isinstance(kind, TensorType)
+    require(not axes or [axis.constant() for axis in axes] == [ends[-1]], op, "ends where the axis does")
+    return (TensorType(kind.element, tuple(axes)),)
+
+
+# by_leaf(numbers...) {axes, ends, choice}: along one axis the operand choice[i] up to element ends[i], from where the part before ended:
+# numbers that differ from parameter to parameter in a model's buffer. Without axes, in a kernel's region, by the point's index. Kernels
+# alone take it in.
+register(OpEntry("by_leaf", _infer_by_leaf, NoDerivative.FORBIDDEN, Indexed("by_leaf")))
+
+
 # ---- host numbers that can fail ---------------------------------------------------------------------------------------------------------
 
 

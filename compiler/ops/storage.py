@@ -23,7 +23,8 @@ parameters' storages. A value may be computed at its destination at once where n
 
 What an engine may rely on:
  1. Where an operation overwrites what it consumes, or a move overwrites its destination, no value lying there is read afterwards, and no
-    other operand of that operation lies there. (`replace_submodel` alone may find its second operand at its destination: nothing to move.)
+    other operand of that operation lies there. `replace_submodel` overwrites the part that it replaces alone, and may find its second
+    operand there: nothing to move.
  2. Parameters that aren't `mut`, the fields of a batch, the results of `dataset_all`, and the parameters of a `while`'s condition are
     never overwritten.
  3. A storage in `packed_in_place` may be the place of a leaf in a packed model: what an operand of the pack is computed in then lies there.

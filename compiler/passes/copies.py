@@ -95,9 +95,10 @@ class _Copies:
             if not is_stored(value):
                 continue
             place = self.places.of[value]
-            others = [operand for other, operand in enumerate(operands) if other != index and self.overlap(operand, place)]
+            changed = place.inner(op.attributes["path"]) if op.name == "replace_submodel" else place
+            others = [operand for other, operand in enumerate(operands) if other != index and self.overlap(operand, changed)]
             shared = bool(others) and op.name != "replace_submodel"
-            readers = [*self.needs.later(place), *self.read_inside(op, place)]
+            readers = [*self.needs.later(changed), *self.read_inside(op, place)]
             if place.root in self.protected or shared:
                 operands[index] = self.copied(value, found, op)
             elif readers and self.can_save(value, place, readers):

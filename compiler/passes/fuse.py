@@ -110,6 +110,9 @@ class _Region:
             op = self.accesses.definitions[value]
             if op.name == "iota":
                 found = self.builder.op("iota", axes=(), position=map_[op.attributes["position"]])
+            elif op.name == "by_leaf":
+                numbers = [self.element(operand, ()) for operand in op.operands]
+                found = self.builder.op("by_leaf", *numbers, axes=(), **{name: op.attributes[name] for name in ("ends", "choice")})
             else:
                 found = self.builder.op(op.name, *(self.element(operand, map_) for operand in op.operands), **op.attributes)
             self.others[value, map_] = found

@@ -72,7 +72,7 @@ class Accesses:
 
     def _free_count(self, op: Op) -> int | None:
         is_place = op.name in ("broadcast", "transpose")
-        if op.name == "iota":
+        if op.name in ("iota", "by_leaf"):
             return 1
         if not is_place and not (op.name in CHEAP and result_type(op.result).axes):
             return None
@@ -102,7 +102,7 @@ class Accesses:
         access = self.through(value, map_)
         if access.source in self.free_ops:
             for operand in self.definitions[access.source].operands:
-                yield from self.reads(operand, access.map)
+                yield from self.reads(operand, () if is_register(operand) else access.map)
         elif not self.is_constant(access.source):
             yield access
 

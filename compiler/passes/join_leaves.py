@@ -1,38 +1,37 @@
 """Elementwise work on all parameters of a model as work on its buffer: one pass over it, whatever the number of parameters.
 
-Where each operand of a `pack` is the same expression of parameters with its own name (of models laid out alike), of numbers and constants,
-the expression is computed of the whole buffers (`flat`), and is the model (`pack_flat`). An optimiser that a program writes over models as
-vectors comes to one kernel so. What lies between the parameters is computed too, and cleared.
+Where each operand of a `pack` is the same expression of parameters with its own name (`leaf_expressions.py`), the expression is computed
+of the whole buffers (`flat`), and is the model (`pack_flat`). An optimiser that a program writes over models as vectors comes to one kernel
+so. What lies between the parameters is computed too, and cleared.
+
+A gradient is packed of tensors that are made in all kinds of ways. Where it is looked at as a whole, say by its norm, it lies in memory as
+a whole, and what follows reads it there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
-from shapescript.compiler.ir.flat import flat_layout
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values
-from shapescript.compiler.ir.types import ModelType, TensorType, sorted_leaves
-from shapescript.compiler.ops.build import Builder, rebuilt, result_type
-from shapescript.compiler.ops.models import flat_type
-from shapescript.compiler.ops.table import Scalar, entry
+from shapescript.compiler.ir.types import sorted_leaves
+from shapescript.compiler.ops.build import Builder, rebuilt
 from shapescript.compiler.passes.dead import drop_dead
-from shapescript.compiler.passes.symbols import attribute_key
-
-FEWEST = 2  # leaves that make it worth while
+from shapescript.compiler.passes.leaf_expressions import LeafExpressions, Packed
 
 
 def join_leaves(function: Function) -> Function:
-    body = drop_dead(_joined(function.body, {}))
+    body = drop_dead(_joined(function.body, {}, {}))
     return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
 
 
-def _joined(block: Block, outer: Mapping[Value, Op]) -> Block:
+def _joined(block: Block, outer: Mapping[Value, Op], outer_packed: Mapping[Value, Packed]) -> Block:
     definitions = dict(outer)
     for op in block.ops:
         definitions.update((result, op) for result in op.results)
-    packs = _alike(block, _Leaves(definitions))
-    builder, leaves, replaced = Builder(), _Leaves(definitions), dict[Value, Value]()
+    leaves = LeafExpressions(definitions, outer_packed)
+    packs = _alike(block, leaves)
+    builder, replaced = Builder(), leaves.replaced
     for op in block.ops:
         operands = [replaced.get(operand, operand) for operand in op.operands]
         with builder.at(op.span):
@@ -41,7 +40,7 @@ def _joined(block: Block, outer: Mapping[Value, Op]) -> Block:
                 replaced[op.result] = packed
                 _use_parts(builder, op, packed, replaced)
             else:
-                regions = [_joined(_renamed(region, replaced), definitions) for region in op.regions]
+                regions = [_joined(_renamed(region, replaced), definitions, leaves.packed) for region in op.regions]
                 builder.ops.append(rebuilt(op, operands, regions, op.results))
     yields = [replaced.get(value, value) for value in block.yields]
     return Block(block.parameters, tuple(builder.ops), tuple(yields), block.symbols)
@@ -61,9 +60,8 @@ def _renamed(block: Block, replaced: Mapping[Value, Value]) -> Block:
     return Block(block.parameters, tuple(ops), tuple(replaced.get(value, value) for value in block.yields), block.symbols)
 
 
-def _alike(block: Block, leaves: _Leaves) -> set[Op]:
+def _alike(block: Block, leaves: LeafExpressions) -> set[Op]:
     """The packs to make so: what their expressions compute on the way is used in such expressions only."""
-    found = {op: inside for op in block.ops if op.name == "pack" and (inside := leaves.inside(op)) is not None}
     users: dict[Value, set[Op | None]] = {}
     places = {op: place for place, op in enumerate(block.ops)}
     for op in block.ops:
@@ -71,10 +69,25 @@ def _alike(block: Block, leaves: _Leaves) -> set[Op]:
             users.setdefault(value, set()).add(op)
     for value in block.yields:
         users.setdefault(value, set()).add(None)
+    found: dict[Op, set[Value]] = {}
+    for op in block.ops:
+        expression = leaves.of_pack(op) if op.name == "pack" else None
+        if expression is not None:
+            found[op] = expression.inside
+        elif op.name == "pack" and op.operands and any(user is None or user.name != "leaf" for user in users.get(op.result, ())):
+            leaves.put(Packed(op.result, op.operands))
+
+    def is_widened(value: Value) -> bool:
+        """Whether it is a bf16 parameter as f32: the model's other uses of it have that too, and it costs nothing where it is read."""
+        op = leaves.definitions[value]
+        source = leaves.definitions.get(op.operands[0]) if op.name == "to_f32" else None
+        return source is not None and source.name == "leaf"
+
     while True:
-        within = {leaves.definitions[value] for values in found.values() for value in values} | set(found)
+        inside = {value: leaves.definitions[value] for values in found.values() for value in values}
+        within = {*inside.values(), *found}
         is_apart = partial(_is_apart, users, places, within)
-        left = {pack: values for pack, values in found.items() if all(is_apart(pack, value) for value in values)}
+        left = {pack: values for pack, values in found.items() if all(is_widened(value) or is_apart(pack, value) for value in values)}
         if len(left) == len(found):
             return set(found)
         found = left
@@ -84,78 +97,3 @@ def _is_apart(users: Mapping[Value, set[Op | None]], places: Mapping[Op, int], w
     """Whether nothing but these operations needs the value; or it is a tensor of the pack, and what needs it comes later."""
     others = users.get(value, set()) - within
     return not others or (value in pack.operands and all(user is None or places[user] > places[pack] for user in others))
-
-
-class _Leaves:
-    """Reads tensors as expressions of the parameters of one name."""
-
-    def __init__(self, definitions: Mapping[Value, Op]) -> None:
-        self.definitions = definitions
-        self.flats: dict[Hashable, Value] = {}
-
-    def inside(self, pack: Op) -> set[Value] | None:
-        """What the expressions of a pack compute, where they are all the same; else None."""
-        model: ModelType = pack.attributes["model"]
-        names = [leaf.name for leaf in sorted_leaves(model)]
-        if len(names) < FEWEST or flat_type(model) is None:
-            return None
-        values: set[Value] = set()
-        keys = {self._key(operand, name, model, values) for operand, name in zip(pack.operands, names, strict=True)}
-        return values if len(keys) == 1 and None not in keys and values else None
-
-    def _key(self, value: Value, name: str, model: ModelType, inside: set[Value]) -> Hashable | None:
-        op = self.definitions.get(value)
-        if op is None or not result_type(value).axes:
-            return None
-        if op.name == "leaf":
-            return self._source(op, name, model)
-        operands = op.operands
-        if op.name == "broadcast" and not result_type(operands[0]).axes:
-            constant = self.definitions.get(operands[0])
-            is_constant = constant is not None and constant.name == "constant"
-            number = (repr(constant.attributes["value"]), constant.attributes["element"]) if is_constant and constant else operands[0]
-            return "broadcast", number
-        if not isinstance(entry(op.name).lowering, Scalar):
-            return None
-        inside.add(value)
-        keys = tuple(self._key(operand, name, model, inside) for operand in operands)
-        attributes = tuple((key, attribute_key(part)) for key, part in op.attributes.items())
-        return None if None in keys else (op.name, attributes, keys)
-
-    def _source(self, op: Op, name: str, model: ModelType) -> Hashable | None:
-        """A parameter of that name in a model, or part of one, that is laid out as this one."""
-        source, path = op.operands[0], op.attributes["path"]
-        if path != name and not path.endswith("." + name):
-            return None
-        prefix = path[: len(path) - len(name)]
-        assert isinstance(source.type, ModelType)
-        start = [part for part in flat_layout(source.type).leaves if part.leaf.name.startswith(prefix)]
-        own = flat_layout(model).leaves
-        if [(part.offset - start[0].offset, part.leaf.type) for part in start] != [(part.offset, part.leaf.type) for part in own]:
-            return None
-        return "leaf", source, prefix
-
-    def whole(self, b: Builder, pack: Op) -> Value:
-        """The expression of the whole buffers."""
-        model: ModelType = pack.attributes["model"]
-        kind = flat_type(model)
-        assert kind is not None
-        name = sorted_leaves(model)[0].name
-        return self._computed(b, pack.operands[0], name, model, kind)
-
-    def _computed(self, b: Builder, value: Value, name: str, model: ModelType, kind: TensorType) -> Value:
-        key = (model, self._key(value, name, model, set()))
-        if key not in self.flats:
-            self.flats[key] = self._compute(b, value, name, model, kind)
-        return self.flats[key]
-
-    def _compute(self, b: Builder, value: Value, name: str, model: ModelType, kind: TensorType) -> Value:
-        op = self.definitions[value]
-        if op.name == "leaf":
-            source, prefix = op.operands[0], op.attributes["path"][: len(op.attributes["path"]) - len(name)]
-            part = b.op("submodel", source, path=prefix[:-1]) if prefix else source
-            return b.op("flat", part)
-        if op.name == "broadcast":
-            return b.spread(op.operands[0], TensorType(result_type(value).element, kind.axes))
-        operands = [self._computed(b, operand, name, model, kind) for operand in op.operands]
-        return b.op(op.name, *operands, hint=value.hint, **op.attributes)

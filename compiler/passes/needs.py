@@ -14,10 +14,11 @@ ALWAYS = 1 << 62  # the position of a read that never lies behind
 
 @dataclass(frozen=True)
 class _Read:
-    """`except_path`: a part that isn't read, the one that `replace_submodel` puts in anew."""
+    """`except_path`: a part that isn't read, the one that `replace_submodel` puts in anew; `only_path`: the part that a view shows."""
 
     position: int
     except_path: str | None = None
+    only_path: str | None = None
 
 
 @dataclass
@@ -67,8 +68,10 @@ class Needs:
     def _reads_later(self, frame: _Frame, value: Value, place: Place) -> bool:
         for read in frame.reads.get(value, ()):
             if read.position > frame.position:
-                replaced = read.except_path is not None and self.places.of[value].inner(read.except_path).covers(place)
-                if not replaced:
+                whole = self.places.of[value]
+                replaced = read.except_path is not None and whole.inner(read.except_path).covers(place)
+                apart = read.only_path is not None and not whole.inner(read.only_path).overlaps(place)
+                if not replaced and not apart:
                     return True
         return False
 
@@ -86,7 +89,7 @@ def _reads_of(block: Block, renamed: Callable[[Value], Value]) -> dict[Value, li
 def _reads(op: Op, position: int) -> Iterator[tuple[Value, _Read]]:
     for index, operand in enumerate(op.operands):
         hole = op.attributes["path"] if op.name == "replace_submodel" and index == 0 else None
-        yield operand, _Read(position, hole)
+        yield operand, _Read(position, hole, op.attributes["path"] if op.name in ("leaf", "submodel") else None)
     for region in op.regions:
         for value in free_values(region):
             yield value, _Read(position)

@@ -24,6 +24,7 @@ from shapescript.compiler.passes.mark_zeros import mark_zeros
 from shapescript.compiler.passes.read_broadcasts import read_broadcasts
 from shapescript.compiler.passes.rows_again import make_rows_again
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
+from shapescript.compiler.passes.sink_scales import sink_scales
 from shapescript.compiler.passes.specialise import specialise
 from shapescript.compiler.passes.unreached import mark_unreached
 from shapescript.compiler.passes.widen import widen
@@ -37,7 +38,7 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
     ("grad", (fold_conditions, differentiate, widen)),
     ("expanded", (mark_unreached, expand)),
     ("simplified", (simplify,)),
-    ("fused", (join_leaves, fuse, fuse_reductions)),
+    ("fused", (sink_scales, join_leaves, fuse, fuse_reductions)),
     (
         "final",
         (

@@ -1,8 +1,8 @@
 """The memory plan: where each stored value of a function is put (ops/locations.py), so that few bytes are needed and few are moved.
 
 A value is computed at the place where it ends, and needs no move there, wherever nothing reads that place from then on: a gradient in the
-model that it is packed into, a result in the caller's array, a loop's next value in the loop's storage. All other storages are slots, which
-values whose lives don't overlap share.
+model that it is packed into, a moment in the state that it replaces a part of, a result in the caller's array, a loop's next value in the
+loop's storage. All other storages are slots, which values whose lives don't overlap share.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import field
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
 from shapescript.compiler.ir.sizes import Size
-from shapescript.compiler.ir.types import Element, OrderedType, TensorType
+from shapescript.compiler.ir.types import OrderedType
 from shapescript.compiler.ops.locations import (
     Borrowed,
     Location,
@@ -29,7 +29,7 @@ from shapescript.compiler.ops.locations import (
 )
 from shapescript.compiler.ops.storage import LOOPS, OWN, Place, homes, last_uses, packed_in_place, places
 from shapescript.compiler.ops.table import Control, entry
-from shapescript.compiler.passes.overwriting import has_all_points, overwritable
+from shapescript.compiler.passes.plan_parts import Parts, replaced_parts
 from shapescript.compiler.passes.plan_rows import BlockRows, Row
 from shapescript.compiler.passes.slot_places import Lifetime, arranged
 from shapescript.compiler.passes.symbols import rows_bound
@@ -66,10 +66,12 @@ class _Planner:
     ends: dict[Value, Place] = field(default_factory=dict)  # for a storage that is another one at its block's end: that place
     slots: dict[Block, tuple[Slot, ...]] = field(default_factory=dict)
     lying: dict[Value, list[Value]] = field(default_factory=dict)
+    over: dict[Value, Place] = field(default_factory=dict)  # for a storage that takes the place of a part: that part
     rows: dict[Value, Place] = field(default_factory=dict)  # for a storage that is a row: the place of the whole
     count: int = 0
 
     def __post_init__(self) -> None:
+        self.parts = Parts(self.places, self._in_place)
         for value, place in self.places.items():
             self.lying.setdefault(place.root, []).append(value)
 
@@ -98,7 +100,7 @@ class _Planner:
         for row in rows.slices():
             self._to_row(row)
         self._to_targets(block, lives, starts, targets, homes_)
-        self._to_packs(block, lives, starts)
+        self._to_packs(block, lives, starts, self._to_replaced(block, lives, starts))
         for row in rows.puts({root: start for root, start in starts.items() if not self._is_placed(root)}, homes_):
             location = self._root_location(self._in_place(row.storage.whole).root)
             if location is None or not isinstance(location.storage, ParameterStorage):  # what fails must leave it as it was
@@ -171,30 +173,38 @@ class _Planner:
         """Whether nothing reads what lies at a place from the operation `start` on, which makes `root` and may write over what it reads."""
         there = (value for value in self.lying.get(home.root, ()) if self._in_place(value).overlaps(home))
         last = [lives.last[value] for value in there if value in lives.last]
-        return all(use < start or (use == start and self._may_lie_upon(block.ops[start], root, home.root)) for use in last)
+        return all(use < start or (use == start and self.parts.may_lie_upon(block.ops[start], root, home)) for use in last)
 
-    def _may_lie_upon(self, op: Op, result: Value, root: Value) -> bool:
-        """Whether the operation's result may take the storage of operands that lie in `root`."""
-        allowed = overwritable(op) if has_all_points(op, result) else ()
-        found = False
-        for place, operand in enumerate(op.operands):
-            if operand in self.places and self.places[operand].root is root:
-                if place not in allowed or self.places[operand].path or not _have_width(op.results, _element_bytes(operand)):
-                    return False
-                found = True
-            elif operand in self.places and self._in_place(operand).root is root:
-                return False
+    def _to_replaced(self, block: Block, lives: _Lives, starts: dict[Value, int]) -> dict[Value, int]:
+        """New parts of models, computed where the old ones lie; gives for each the operation that replaces it."""
+        found: dict[Value, int] = {}
+        for root, part, index in replaced_parts(block, self.places, lives.last):
+            start = starts.get(root, -1)
+            if self._is_placed(root) or start < 0 or starts.get(part.root, -1) >= start:
+                continue
+            if self.parts.is_free(part, root, block, start, index) and not self._changes_a_part(part, lives, start):
+                self.packed[root] = part.root, part_offset(part.root.type, part.path)
+                self.over[root] = part
+                found[root] = index
         return found
 
-    def _to_packs(self, block: Block, lives: _Lives, starts: dict[Value, int]) -> None:
+    def _changes_a_part(self, part: Place, lives: _Lives, start: int) -> bool:
+        location = self._root_location(part.root)
+        return location is not None and self._changes_an_argument(location, lives, start)
+
+    def _to_packs(self, block: Block, lives: _Lives, starts: dict[Value, int], replaced: Mapping[Value, int]) -> None:
         """Operands of packs that are computed in the packed model, which begins with the first of them."""
         for operand, (op, path) in packed_in_place(block, self.places).items():
             model, start = op.result, starts.get(operand, -1)
             if self._is_placed(operand) or model not in starts or start < 0:
                 continue
-            if model in self.ends and not self._is_unread(self.ends[model], operand, block, lives, start):
+            end, part = replaced.get(model, len(block.ops)), self.over.get(model) or self.ends.get(model)
+            inner = part.inner(path) if part and path else part
+            if inner and not self.parts.is_free(inner, operand, block, start, end):
                 continue
-            if model in self.roots and self._changes_an_argument(self.roots[model], lives, start):
+            if inner and starts.get(inner.root, -1) >= start:
+                continue
+            if self._changes_a_part(Place(model), lives, start):
                 continue
             self.packed[operand] = model, part_offset(model.type, path)
             starts[model] = min(starts[model], start)
@@ -235,7 +245,7 @@ class _Planner:
 
     def _is_taken_over(self, block: Block, slot: _Occupied, root: Value, start: int) -> bool:
         """Whether the operation `start` may write its result over what it reads last of a slot."""
-        return 0 <= start < len(block.ops) and self._may_lie_upon(block.ops[start], root, slot.occupant)
+        return 0 <= start < len(block.ops) and self.parts.may_lie_upon(block.ops[start], root, Place(slot.occupant))
 
     # ---- regions
 
@@ -280,12 +290,3 @@ class _Lives:
 def _covers(large: Size, small: Size) -> bool:
     """Whether one size is at least the other whatever their symbols are."""
     return all(count >= 0 for _, count in (large - small).terms)
-
-
-def _have_width(results: Sequence[Value], width: int) -> bool:
-    """Whether the elements of all that is stored have so many bytes."""
-    return all(_element_bytes(result) == width for result in results if has_storage(result))
-
-
-def _element_bytes(value: Value) -> int:
-    return value.type.element.bytes if isinstance(value.type, TensorType) else Element.F32.bytes

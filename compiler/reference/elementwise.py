@@ -53,6 +53,13 @@ def _iota(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     return (np.broadcast_to(along, shape) if frame.space is None else along,)
 
 
+@handles("by_leaf")
+def _by_leaf(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    counts = np.diff(op.attributes["ends"], prepend=0)
+    numbers = np.stack([np.reshape(operand, ()) for operand in operands])
+    return (np.repeat(numbers[list(op.attributes["choice"])], counts),)
+
+
 # ---- host numbers
 
 

@@ -28,6 +28,7 @@ WITHOUT_COUNTERPART: dict[str, str] = {
     **dict.fromkeys(("byte_vocabulary", "decode", "encode", "encode_one", "encoded_size", "load_text", "vocabulary"), _TEXT),
     **dict.fromkeys(("optimiser", "optimiser_step", "update", "global_norm", "scale_model", "all_finite"), _OPTIMISER),
     **dict.fromkeys(("flat", "pack_flat"), "a model's buffer as it lies: no arithmetic (test_memory_passes, test_std_optim)"),
+    "by_leaf": "numbers of a model's groups, along its buffer: no arithmetic (test_own_optimisers)",
     "copy": "the same elements, put in by insert_copies (test_copies)",
     "dropout": "a random stream of our own: bit by bit in test_random, its gradient in test_gradient_rules",
     "groups": "a text of how parameters are treated (test_groups)",
