@@ -24,7 +24,7 @@ def overwritable(op: Op) -> tuple[int, ...]:
         return () if any(map(_ends_within_a_vector, points)) else overwritable_operands(op)
     if op.name == "kernel":
         first, rank = 0, len(op.attributes["space"])
-        if rank > 1 and _ends_within_a_vector(op.results[0].type):
+        if rank > 1 and _ends_within_a_vector(op.results[0].type) and not _is_one_row(op):
             return ()
     elif op.name in ("fused_contraction", "windows_contraction"):
         first, rank = 2, len(op.attributes["out"])
@@ -41,6 +41,12 @@ def has_all_points(op: Op, result: Value) -> bool:
     if op.name != "fused_reduction":
         return True
     return isinstance(result.type, TensorType) and len(result.type.axes) == len(op.attributes["space"])
+
+
+def _is_one_row(op: Op) -> bool:
+    """Whether a kernel goes along all axes as along one."""
+    here = tuple(range(len(op.attributes["space"])))
+    return all(tuple(map_) in ((), here) for map_ in op.attributes["maps"]) and all(inner.name != "iota" for inner in op.regions[0].ops)
 
 
 def _ends_within_a_vector(kind: Type) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from shapescript.compiler.ir.nodes import Block, Op, Value, free_values, walk
-from shapescript.compiler.ir.types import Element, TensorType
+from shapescript.compiler.ir.types import Element, TensorType, sorted_leaves
 from shapescript.compiler.ops.locations import has_storage
 from shapescript.compiler.ops.storage import Place, is_stored, overwritten
 from shapescript.compiler.ops.table import View, entry
@@ -32,6 +32,11 @@ class Parts:
 
     def may_lie_upon(self, op: Op, result: Value, part: Place) -> bool:
         """Whether the operation's result may take the storage of operands that lie in the part."""
+        if op.name == "pack":
+            names = [leaf.name for leaf in sorted_leaves(op.attributes["model"])]
+            given = zip(op.operands, names, strict=True)
+            inside = [(operand, name) for operand, name in given if self._lies_in(operand, part)]
+            return bool(inside) and all(self.places[operand] == part.inner(name) for operand, name in inside)
         allowed = overwritable(op) if has_all_points(op, result) else ()
         found = False
         for place, operand in enumerate(op.operands):

@@ -11,7 +11,8 @@ from own_optimisers import GROUPS, MODELS, STATES, members, program
 
 import shapescript.checking
 from shapescript.compiler.ir.nodes import Function, Op, walk
-from shapescript.compiler.ir.types import ModelType
+from shapescript.compiler.ir.sizes import product
+from shapescript.compiler.ir.types import ModelType, sorted_leaves
 from shapescript.compiler.ops.locations import Plan, has_storage, part_offset
 from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.compiler.passes.plan import plan_memory
@@ -108,3 +109,20 @@ def test_both_engines_give_the_same_bits(tmp_path: Path, name: str) -> None:
         own = getattr(both.native, state)(m)
         for limit in (0.5, 1e9, 1e-42):
             both.call(optimiser, m, own, x, limit)
+
+
+@pytest.mark.parametrize("optimiser", ["lion", "sgd", "momentum", "adamw", "accumulate"])
+def test_where_element_types_differ_parameters_change_where_they_lie(tmp_path: Path, optimiser: str) -> None:
+    """Each has a kernel of its own there; what the model has beside them stays where it is."""
+    text = program("    buffer seen: int[2] = zeros\n" + members("", "f64"))
+    function = compiled(tmp_path, text, optimiser)
+    plan = plan_memory(function)
+    assert moved(function) == []
+    _, *packs = [op for op in walk(function.body) if op.name == "pack"]  # the first one is the gradient's
+    for pack in packs:
+        model = pack.result.type
+        assert isinstance(model, ModelType)
+        for leaf, operand in zip(sorted_leaves(model), pack.operands, strict=True):
+            place = plan.locations[pack.result].part(part_offset(model, leaf.name))
+            assert not has_storage(operand) or not product(leaf.type.axes).constant() or plan.locations[operand] == place, leaf.name
+    assert packs
