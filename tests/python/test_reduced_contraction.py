@@ -198,8 +198,19 @@ def test_what_is_not_joined() -> None:
     def columns_of_two_axes(b: Builder, q: Value, k: Value) -> Sequence[Value]:
         return [softmax(b, b.op("contraction", q, k, left=(0, 2), right=(3, 4, 2), out=(0, 3, 4)))]
 
+    def is_read_when_a_result_is_written(b: Builder, q: Value, k: Value) -> Sequence[Value]:
+        scores = b.op("contraction", q, k, **PRODUCT)
+        axes = result_type(scores).axes
+        gaps = b.op("sub", scores, b.broadcast(b.op("max", scores, positions=(2,)), axes, (0, 1)))
+        return [gaps, b.op("mul", scores, b.broadcast(b.op("sum", gaps, positions=(2,)), axes, (0, 1)))]
+
+    def becomes_another_type(b: Builder, q: Value, k: Value) -> Sequence[Value]:
+        return [softmax(b, b.convert(b.op("contraction", q, k, **PRODUCT), F64))]
+
     assert count(columns_of_two_axes, tensor(2, 5), tensor(2, 70, 5)) == 0
     assert count(is_read_twice, *usual) == 0
+    assert count(is_read_when_a_result_is_written, *usual) == 0
+    assert count(becomes_another_type, *usual) == 0
 
 
 # ---- where a mask leaves nothing of a product
