@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from built_programs import MLP, train_mlp
 from evaluating import function_of, mlp, tensor
 from planned_bytes import planned_bytes, rows
@@ -29,10 +28,8 @@ from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.locations import Borrowed, Location, ParameterStorage, Plan, ResultStorage, SlotStorage, storage_bytes
 from shapescript.compiler.passes.copies import insert_copies
 from shapescript.compiler.passes.fuse import fuse
-from shapescript.compiler.passes.fuse_reductions import fuse_reductions
 from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.compiler.passes.plan import plan_memory
-from shapescript.compiler.passes.simplify import simplify
 
 SMALL = mlp(3, 5, 2)
 
@@ -296,55 +293,6 @@ def test_elementwise_work_lies_upon_what_it_reads_last() -> None:
 
     _, plan = planned(fuse(function_of([tensor(n, n)], build)))
     assert planned_bytes(plan, rows(64)) == 64 * 64 * 4
-
-
-def _turned(b: Builder, y: Value) -> Value:
-    return b.op("transpose", y, permutation=(1, 0))
-
-
-def _product(b: Builder, y: Value) -> Value:
-    return b.op("contraction", y, y, left=(0, 1), right=(2, 1), out=(0, 2))
-
-
-def _less_its_mean(b: Builder, y: Value, of: Value) -> Value:
-    return b.op("sub", y, b.broadcast(b.op("mean", of, positions=(1,)), result_type(y).axes, (0,)))
-
-
-def _first_row_of(b: Builder, y: Value) -> Value:
-    """For each point that of its column; it is read where it lies."""
-    row = b.op("slice", y, b.constant(0, Element.I64), position=0, length=number(1))
-    column = b.op("reshape", row, axes=result_type(y).axes[1:])
-    return b.broadcast(column, result_type(y).axes, (1,))
-
-
-@pytest.mark.parametrize(
-    ("made", "is_upon"),
-    [
-        (lambda b, x, y: b.op("tanh", y), True),
-        (lambda b, x, y: b.op("tanh", _turned(b, y)), False),
-        (lambda b, x, y: b.op("add", b.op("tanh", _turned(b, y)), y), False),
-        (lambda b, x, y: b.op("add", b.op("tanh", b.op("reshape", y, axes=tuple(reversed(result_type(y).axes)))), x), True),
-        (lambda b, x, y: b.op("gt", b.op("tanh", y), x), False),
-        (lambda b, x, y: b.op("add", _product(b, x), y), True),
-        (lambda b, x, y: b.op("add", _product(b, x), _turned(b, y)), False),
-        (lambda b, x, y: b.op("add", _product(b, y), y), False),
-        (lambda b, x, y: _less_its_mean(b, y, y), True),
-        (lambda b, x, y: _less_its_mean(b, _turned(b, y), x), False),
-        (lambda b, x, y: b.op("sub", _less_its_mean(b, y, y), _turned(b, y)), False),
-        (lambda b, x, y: b.op("sub", y, _first_row_of(b, x)), True),
-        (lambda b, x, y: b.op("sub", y, _first_row_of(b, y)), False),
-    ],
-)
-def test_a_result_lies_upon_what_is_read_at_its_own_points_alone(made: Callable[[Builder, Value, Value], Value], is_upon: bool) -> None:
-    """Between two operations that nothing is fused with."""
-
-    def build(b: Builder, x: Value) -> Sequence[Value]:
-        found = made(b, x, b.op("cumsum", x, position=1, reverse=False))
-        return [b.op("concat", found, found, position=0)]
-
-    function, plan = planned(simplify(fuse_reductions(fuse(function_of([tensor(32, 32)], build)))))
-    (read,), (last,) = ops(function, "cumsum"), ops(function, "concat")
-    assert (plan.locations[last.operands[0]] == plan.locations[read.result]) is is_upon
 
 
 def test_bytes_of_storages() -> None:
