@@ -14,16 +14,15 @@ from shapescript.compiler.syntax.tokens import Token
 
 
 class Part:
-    """What a rule has become. `start` and `end` are None where it has no text; the outer ones count the brackets around it.
+    """What a rule has become. `start` and `end` are None where it has no text; they go to the brackets around it, once those are read.
 
     An inlined rule has `parts`; any other's `value` is a node of the tree, of so many `levels`.
     """
 
-    __slots__ = ("end", "levels", "outer_end", "outer_start", "parts", "start", "value")
+    __slots__ = ("end", "levels", "parts", "start", "value")
 
     def __init__(self, start: int | None, end: int | None) -> None:
-        self.start = self.outer_start = start
-        self.end = self.outer_end = end
+        self.start, self.end = start, end
         self.value: Any = None
         self.levels = 0
         self.parts: list[Entry] | None = None
@@ -80,13 +79,11 @@ def _reduced(reduction: Reduction, taken: list[Entry], build: Build) -> Entry:
             kept += entry.parts
         else:
             kept.append(entry)
-    start, end = _outer_place(taken)
+    start, end = _place(taken)
     if reduction.transparent and len(kept) == 1:
         (only,) = kept
         if isinstance(only, Part):
-            only.outer_start, only.outer_end = start, end
-            if only.start is None:
-                only.start, only.end = start, end
+            only.start, only.end = start, end
         return only
     part = Part(start, end)
     if reduction.inlined:
@@ -96,17 +93,17 @@ def _reduced(reduction: Reduction, taken: list[Entry], build: Build) -> Entry:
     return part
 
 
-def _outer_place(taken: list[Entry]) -> tuple[int | None, int | None]:
+def _place(taken: list[Entry]) -> tuple[int | None, int | None]:
     """Where the first of these that has a text begins, and the last ends."""
     start = end = None
     for entry in taken:
         if entry is not None:
-            start = entry.start if isinstance(entry, Token) else entry.outer_start
+            start = entry.start
             if start is not None:
                 break
     for entry in reversed(taken):
         if entry is not None:
-            end = entry.end if isinstance(entry, Token) else entry.outer_end
+            end = entry.end
             if end is not None:
                 break
     return start, end

@@ -55,10 +55,7 @@ class Parts:
 
 
 def place_of(entry: Entry) -> tuple[int, int] | None:
-    if entry is None:
-        return None
-    start, end = (entry.start, entry.end) if isinstance(entry, Token) else (entry.outer_start, entry.outer_end)
-    return None if start is None or end is None else (start, end)
+    return None if entry is None or entry.start is None or entry.end is None else (entry.start, entry.end)
 
 
 # One entry a rule of the grammar, by its name.

@@ -251,6 +251,7 @@ def test_every_byte_of_the_compilers_files_counts(tmp_path: Path) -> None:
     (tmp_path / "b" / "notes.txt").write_text("no code")
     assert code_digest(rooms, later) == digests[-1] and None not in digests and len(set(digests)) == 4
     assert code_digest(rooms, later - 2) is None  # changed since
+    assert code_digest(rooms, os.stat(tmp_path / "b" / "two.py").st_ctime + 0.01) is None  # or so shortly before that clocks can't tell
     for path in tmp_path.glob("*/*.py"):
         os.utime(path, (1, 1))  # as where a file is moved to this place: its text is old, and not what was loaded
     assert code_digest(rooms, later - 2) is None

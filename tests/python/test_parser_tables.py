@@ -136,7 +136,7 @@ def our_child(entry: Entry) -> Any:
         return None
     if isinstance(entry, OurToken):
         return str(entry), entry.start, entry.end
-    return entry.value[0][0], None if entry.outer_start is None else (entry.outer_start, entry.outer_end)
+    return entry.value[0][0], None if entry.start is None else (entry.start, entry.end)
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
