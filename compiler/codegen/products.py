@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from shapescript.compiler.codegen import emit
 from shapescript.compiler.codegen.behind_rows import BehindRows
-from shapescript.compiler.codegen.contraction_zeros import LeftZeros
 from shapescript.compiler.codegen.dropout import region_masks
 from shapescript.compiler.codegen.elements import region_key
 from shapescript.compiler.codegen.elementwise import ElementwiseKernel, emit_kernel
@@ -29,7 +27,7 @@ from shapescript.compiler.codegen.product_axes import (
     unmerged,
 )
 from shapescript.compiler.codegen.product_kernel import ProductKernel
-from shapescript.compiler.codegen.zeros import are_finite
+from shapescript.compiler.codegen.product_zeros import left_zeros
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op, free_values
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, number, product
@@ -37,7 +35,6 @@ from shapescript.compiler.ir.types import TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.ops.locations import has_storage
 
-WIDEST = 256  # columns of B, where it is looked whether they are finite
 NUMBER_BYTES = 64  # of scratch, for an operand or result without axes
 
 
@@ -155,29 +152,9 @@ class Product:
         order = {value: place for place, value in enumerate((*region.parameters, *self.inputs))}
         used = tuple(order[value] for value in (*epilogue.varying, *epilogue.uniform))
         key = (element, axes, stored, used, self.indexed, region_key(region, free_values(region)))
-        ProductKernel(low, element, axes, epilogue, self.part, self.behind, self._zeros()).call(a, b, captured, key)
-
-    def _zeros(self) -> LeftZeros | None:
-        """Where the rows of A are zeros, as passes/mark_zeros.py says."""
-        groups, low = self.groups_made, self.low
-        place, less, greater, strict = self.op.attributes.get("zeros", (None, 0, 0, 0))
-        if place != int(groups.swapped):
-            return None
-        other = self.op.operands[1 - place]
-        axes, element = result_type(other).axes, MEMORY_TYPES[result_type(other).element]
-        width = axes[-1].constant() if axes else None
-        if width is None or not 0 < width <= WIDEST or not emit.is_float(element):
-            return None
-        are_behind = (groups.rows, groups.summed) == ((less,), (greater,))
-        if not are_behind and (groups.rows, groups.summed) != ((greater,), (less,)):
-            return None
-
-        def look(b: emit.Builder, given: Sequence[Value]) -> Value:
-            return b.zext(are_finite(b, element, given[0], given[1], width, width), emit.I64)
-
-        many = emit.size(low.size(product(axes[:-1])))
-        may_go = low.shared("are_finite", (element, width), [low.pointer(other), many], look, emit.I64)
-        return LeftZeros(are_behind, strict if are_behind else 1 - strict, may_go)
+        ProductKernel(low, element, axes, epilogue, self.part, self.behind, left_zeros(low, self.op, self.groups_made)).call(
+            a, b, captured, key
+        )
 
 
 @contextmanager

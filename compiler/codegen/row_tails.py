@@ -15,9 +15,7 @@ from shapescript.compiler.codegen.emit import I1, LANES, Builder, Value
 from shapescript.compiler.codegen.reductions import Reduction
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
-from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.ops.fused import varies
-from shapescript.compiler.passes.masked_tiles import Ascending, masked_where
+from shapescript.compiler.passes.masked_tiles import Ascending, filled_ends
 from shapescript.compiler.passes.reduction_walks import Walk
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -43,26 +41,11 @@ class RowTail:
 
 
 def tail_of(product: Block, reduction: Op, place: int) -> RowTail | None:
-    """Of a product's rows, which the reduction reads as its operand number `place`, where nothing else differs along a row's end."""
-    where, last = masked_where(product), len(reduction.attributes["space"]) - 1
-    if where is None or where.greater != last or where.less == last:
+    """Of a product's rows, which the reduction reads as its operand number `place`."""
+    length, found = reduction.attributes["space"][-1].constant(), filled_ends(product, reduction, place)
+    if found is None or length is None or length < SHORTEST:
         return None
-    chosen = next(op for op in product.ops if op.results[0] is product.yields[0])
-    filling = next((op for op in product.ops if op.name == "constant" and op.result in chosen.operands[1:]), None)
-    (region,), points = reduction.regions, varies(reduction)
-    length = reduction.attributes["space"][last].constant()
-    if filling is None or length is None or length < SHORTEST or not _is_float(filling.result):
-        return None
-    others = [value for value in region.parameters if value in points and value is not region.parameters[place]]
-    if others or any(op.name == "dropout" or (op.name == "iota" and op.result in points) for op in region.ops):
-        return None
-    if any(op.name == "reduce" and not _is_float(op.result) for op in region.ops):
-        return None
-    return RowTail(region.parameters[place], filling, where)
-
-
-def _is_float(value: nodes.Value) -> bool:
-    return result_type(value).element.is_float
+    return RowTail(reduction.regions[0].parameters[place], *found)
 
 
 class KnownTail:

@@ -20,6 +20,19 @@ def are_zeros(b: Builder, element: ElementType, pointer: Value, count: Size, str
     return found
 
 
+def are_zeros_in_groups(
+    b: Builder, element: ElementType, pointer: Value, groups: Size, group_stride: Size, count: Size, stride: Size
+) -> Value:
+    """As `are_zeros`, of several groups of numbers."""
+
+    def look(i: Value, found: Sequence[Value]) -> list[Value]:
+        start = at(b, pointer, b.mul(i, emit.size(group_stride)), element)
+        return [b.and_(found[0], are_zeros(b, element, start, count, stride))]
+
+    (found,) = loop(b, 0, groups, 1, look, [I1(1)])
+    return found
+
+
 def are_finite(b: Builder, element: ElementType, pointer: Value, rows: Size, stride: Size, width: int) -> Value:
     """Whether all numbers of so many rows are."""
     zeros = emit.constant(0.0, emit.vector_of(element, LANES))

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shapescript.compiler.ir.nodes import Block, Op, Value
+from shapescript.compiler.ops.build import result_type
+from shapescript.compiler.ops.fused import varies
 from shapescript.compiler.records.dataclass import dataclass
 
 
@@ -34,6 +36,29 @@ def masked_where(region: Block) -> Ascending | None:
     if condition in dependent or (then in dependent) == (otherwise in dependent):
         return None
     return _holds(condition, then not in dependent, definitions)
+
+
+def filled_ends(product: Block, reduction: Op, place: int) -> tuple[Op, Ascending] | None:
+    """The constant that a mask fills the ends of a product's rows with, and where, if nothing else differs along them in the reduction that
+    reads the rows as its operand number `place`: then each of its results is the same all along the end of a row."""
+    where, last = masked_where(product), len(reduction.attributes["space"]) - 1
+    if where is None or where.greater != last or where.less == last or tuple(reduction.attributes["positions"]) != (last,):
+        return None
+    chosen = next(op for op in product.ops if op.results[0] is product.yields[0])
+    filling = next((op for op in product.ops if op.name == "constant" and op.result in chosen.operands[1:]), None)
+    (region,), points = reduction.regions, varies(reduction)
+    if filling is None or not _is_float(filling.result):
+        return None
+    others = [value for value in region.parameters if value in points and value is not region.parameters[place]]
+    if others or any(op.name == "dropout" or (op.name == "iota" and op.result in points) for op in region.ops):
+        return None
+    if any(op.name == "reduce" and not _is_float(op.result) for op in region.ops):
+        return None
+    return filling, where
+
+
+def _is_float(value: Value) -> bool:
+    return result_type(value).element.is_float
 
 
 def zeros_where(region: Block, value: Value) -> Ascending | None:

@@ -9,7 +9,7 @@ import pytest
 from evaluating import function_of, type_of
 from native_harness import NotingHost, assert_same, outcome
 from native_samples import F32, F64
-from test_reduced_contraction import PRODUCT, along_rows, arguments, fused, masked, type_for
+from test_reduced_contraction import PRODUCT, along_rows, arguments, fused, masked, softmax, type_for
 
 from shapescript.compiler.codegen.thread_count import asked_for
 from shapescript.compiler.ir.nodes import Function, Op, Value
@@ -95,6 +95,35 @@ def test_sums_that_stand_at_minus_zero(sign: float) -> None:
     v[:, 200:] = given[:, 200:] = sign
     compare(of_queries_and_keys("le"), q, k, v, given, threads=(1,))
     compare(of_queries_and_keys("ge"), q, k, v, given, threads=(1,))
+
+
+def of_shares(filling: float, name: str = "le") -> object:
+    """What masks leave of them is zeros mostly: it is looked at in a run."""
+
+    def build(b: Builder, q: Value, k: Value, v: Value, given: Value) -> Sequence[Value]:
+        shares = softmax(b, masked(b, b.op("contraction", q, k, **PRODUCT), name, filling))
+        by_row = b.op("contraction", shares, v, left=(0, 1, 3), right=(0, 3, 2), out=(0, 1, 2))
+        return [by_row, b.op("contraction", shares, given, left=(0, 1, 3), right=(0, 1, 2), out=(0, 3, 2))]
+
+    return build
+
+
+@pytest.mark.parametrize("name", ["le", "lt"])
+@pytest.mark.parametrize("shape", [(2, 300, 260, 3), (1, 260, 300, 3), (0, 256, 256, 3), (1, 256, 256, 1)], ids=str)
+def test_shares(name: str, shape: tuple[int, int, int, int]) -> None:
+    compare(of_shares(-1e30, name), *arguments(*shape), count=2)
+
+
+@pytest.mark.parametrize("filling", [0.0, float("-inf"), float("nan")], ids=str)
+def test_masks_that_leave_shares(filling: float) -> None:
+    compare(of_shares(filling), *arguments(1, 257, 260, 2), threads=(1,), count=2)
+
+
+@pytest.mark.parametrize("row", [0, 100, 258])
+def test_a_row_of_which_the_mask_leaves_all(row: int) -> None:
+    q, k, v, given = arguments(2, 260, 260, 1)
+    q[1, row], k[:] = -3e38, np.abs(k)
+    compare(of_shares(-1e30), q, k, v, given, threads=(1,), count=2)
 
 
 def test_what_is_not_marked() -> None:
