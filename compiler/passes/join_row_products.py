@@ -6,10 +6,9 @@ takes out is left out of the second product too.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from shapescript.compiler.ir.nodes import Block, Function, Op, Value, free_values, walk
+from shapescript.compiler.ir.nodes import Block, Function, Op, Value, use_counts, values_read
 from shapescript.compiler.ops.build import rebuilt, result_type
 from shapescript.compiler.ops.reduced_contraction import product_op
 from shapescript.compiler.ops.shapes import LETTERS
@@ -21,10 +20,8 @@ WIDEST = 256  # columns of the second product
 
 
 def join_row_products(function: Function) -> Function:
-    uses = Counter(value for op in walk(function.body) for value in op.operands)
-    uses.update(value for op in walk(function.body) for region in op.regions for value in region.yields)
-    uses.update(function.body.yields)
-    return Function(function.name, function.dims, _block(function.body, uses), function.mutable, function.results, function.span)
+    body = _block(function.body, use_counts(function.body))
+    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
 
 
 def _block(block: Block, uses: Mapping[Value, int]) -> Block:
@@ -94,8 +91,7 @@ class _Pair:
 
     def is_in_the_way(self, op: Op) -> bool:
         """Whether what makes the rows can't be moved behind an operation."""
-        read = {*op.operands, *(value for region in op.regions for value in free_values(region))}
-        return entry(op.name).ordered or not read.isdisjoint(self.reduced.results)
+        return entry(op.name).ordered or not set(self.reduced.results).isdisjoint(values_read(op))
 
     def joined(self) -> Op:
         number = self.reduced.results.index(self.rows)
