@@ -14,7 +14,7 @@ from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, 
 from shapescript.compiler.codegen.indexing import fail_if_outside, load_inside
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
-from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.nests import SizeArguments, where_any
 from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.codegen.storage import clear_storage
 from shapescript.compiler.ir.nodes import Op
@@ -102,19 +102,6 @@ def _emit_cumsum(b: Builder, kind: Element, reverse: bool, source: Value, result
             each_vector(b, width, lambda j, mask: column(first, j, LANES, mask))
 
     where_any(b, sizes, lambda: emit.loop(b, *own_before, 1, rows))
-
-
-def where_any(b: Builder, sizes: Sequence[emit.Size], emit_body: Callable[[], object]) -> None:
-    """Emit what walks through these axes; nothing runs where there are no elements: one of them may be large beside one of 0."""
-    total: emit.Size = 1
-    for size in sizes:
-        total = extents.times(b, total, size)
-    if isinstance(total, int):
-        if total:
-            emit_body()
-        return
-    with b.if_then(b.icmp_signed("!=", total, I64(0))):
-        emit_body()
 
 
 # ---- elements at positions

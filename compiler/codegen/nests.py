@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.emit import Builder, Value
+from shapescript.compiler.codegen.emit import I64, Builder, Value
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.ir.sizes import ONE, ZERO, Size, Symbol, number, of, product
 from shapescript.compiler.records.dataclass import dataclass
@@ -76,6 +76,32 @@ def emit_loops(
 
     low, high = outermost or (0, sizes.of(b, axis.size))
     emit.loop(b, low, high, 1, turn)
+
+
+def where_any(b: Builder, axes: Sequence[emit.Size], emit_body: Callable[[], object]) -> None:
+    """Emit what walks through these axes; nothing runs where there are no elements: one of them may be large beside one of 0."""
+    count = _elements(b, axes)
+    if isinstance(count, int):
+        if count:
+            emit_body()
+        return
+    with b.if_then(b.icmp_signed("!=", count, I64(0))):
+        emit_body()
+
+
+def unless_empty(b: Builder, axes: Sequence[emit.Size], count: emit.Size) -> emit.Size:
+    """The count, but 0 where there are no elements: of one long axis it may be more than there is memory for, or than a size holds."""
+    elements = _elements(b, axes)
+    if isinstance(elements, int):
+        return count if elements else 0
+    return b.select(b.icmp_signed("==", elements, I64(0)), I64(0), emit.size(count))
+
+
+def _elements(b: Builder, axes: Sequence[emit.Size]) -> emit.Size:
+    found: emit.Size = 1
+    for axis in axes:
+        found = extents.times(b, found, axis)
+    return found
 
 
 def step(b: Builder, offset: emit.Size, i: Value, stride: emit.Size) -> emit.Size:

@@ -24,6 +24,7 @@ from shapescript.compiler.codegen.epilogues import RegionEpilogue
 from shapescript.compiler.codegen.in_scratch import InScratch
 from shapescript.compiler.codegen.lowering import Lowering
 from shapescript.compiler.codegen.memory import ALIGNMENT
+from shapescript.compiler.codegen.nests import unless_empty, where_any
 from shapescript.compiler.codegen.product_axes import A, B, C, ProductAxes
 from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.ir.sizes import ONE, Size
@@ -63,6 +64,8 @@ class ProductKernel:
         units = batch[0].size if cut is None else cut_units(b, plan, contraction, cut)
         shares = shares_of(low, units, self._work(contraction, batch))
         needed = scratch_bytes(low.target, contraction, b, epilogue=self._epilogue(()), plan=plan)
+        if not isinstance(needed, int):
+            needed = unless_empty(b, _axes(contraction, batch), needed)
         bytes_each = extents.plus(b, extents.round_up(b, needed, ALIGNMENT), self.part.rounded_bytes(b, at_call) if self.part else 0)
         bytes_each = extents.plus(b, bytes_each, room)
 
@@ -106,22 +109,29 @@ class ProductKernel:
                 captured[0], read = own, (own, *read)
                 own = emit.at(b, own, self._room(plan), emit.I8)
             after_rows = AfterRows(self._after_rows, read, self.behind.scratch is not None)
-        emit_contraction(
-            b,
-            self.low.target,
-            contraction,
-            left,
-            right,
-            captured[0],
-            own,
-            epilogue=self._epilogue(tuple(captured)),
-            plan=plan,
-            share=share,
-            batch=batch,
-            before_run=before_run,
-            after_rows=after_rows,
-            zeros=self._left_zeros(captured),
-        )
+
+        def product() -> None:
+            emit_contraction(
+                b,
+                self.low.target,
+                contraction,
+                left,
+                right,
+                captured[0],
+                own,
+                epilogue=self._epilogue(tuple(captured)),
+                plan=plan,
+                share=share,
+                batch=batch,
+                before_run=before_run,
+                after_rows=after_rows,
+                zeros=self._left_zeros(captured),
+            )
+
+        if self.part or self.behind:  # which have something to do where the product has no elements, too
+            product()
+        else:
+            where_any(b, _axes(contraction, batch), product)
 
     def _before_run(self, b: Builder, given: Sequence[Value], number: Value) -> None:
         """given: the tensor, the scratch, the run-time sizes."""
@@ -171,6 +181,11 @@ class ProductKernel:
         """Picoseconds that the product takes one core, about."""
         b, a_step = self.low.b, PICOSECONDS_A_VECTOR // self.low.target.lanes
         work = extents.plus(b, extents.times(b, contraction.k, a_step), self.behind.work if self.behind else 0)
-        for count in (contraction.m, contraction.n, *(axis.size for axis in batch)):
+        for count in _axes(contraction, batch):
             work = extents.times(b, work, count)
         return work
+
+
+def _axes(contraction: Contraction, batch: Sequence[BatchAxis]) -> list[emit.Size]:
+    """Of the result."""
+    return [contraction.m, contraction.n, *(axis.size for axis in batch)]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.along import Range, ranges_of, three_axes, units_of, where_any
+from shapescript.compiler.codegen.along import Range, ranges_of, three_axes, units_of
 from shapescript.compiler.codegen.emit import F32, I32, I64, Builder, ElementType, Value, at, is_float, load, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
-from shapescript.compiler.codegen.nests import SizeArguments
+from shapescript.compiler.codegen.nests import SizeArguments, unless_empty, where_any
 from shapescript.compiler.codegen.split import Part, shares_of, split
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import Size, product
@@ -43,7 +43,7 @@ def _argsort(low: Lowering, op: Op) -> None:
 
     units, buffer = units_of(low, axes), extents.times(low.b, low.size(axes[1]), 2 * PAIR_BYTES)
     shares = shares_of(low, units, _work(low, axes))
-    with low.scratch(extents.times(low.b, _none_of_nothing(low, op, buffer), shares)) as scratch:
+    with low.scratch(extents.times(low.b, unless_empty(low.b, [low.size(axis) for axis in axes], buffer), shares)) as scratch:
         arguments = [low.pointer(x), low.pointer(op.result), scratch, low.number(descending)]
         arguments += [emit.size(low.size(size)) for size in names.run_time]
         split(low, "argsort", (kind.element, sizes), arguments, units, shares, body)
@@ -54,16 +54,6 @@ def _work(low: Lowering, axes: Sequence[Size]) -> emit.Size:
     count = low.size(axes[1])
     passes = count.bit_length() if isinstance(count, int) else USUAL_PASSES
     return extents.times(low.b, low.size(product(axes)), passes * PICOSECONDS_A_MOVE)
-
-
-def _none_of_nothing(low: Lowering, op: Op, count: emit.Size) -> emit.Size:
-    """The count, but 0 for a tensor without elements: its axis may be longer than there is memory for."""
-    elements: emit.Size = 1
-    for axis in result_type(op.result).axes:
-        elements = extents.times(low.b, elements, low.size(axis))
-    if isinstance(elements, int):
-        return count if elements else 0
-    return low.b.select(low.b.icmp_signed("==", elements, I64(0)), I64(0), emit.size(count))
 
 
 @dataclass(frozen=True)

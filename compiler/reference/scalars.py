@@ -25,7 +25,7 @@ def contraction(left: Array, right: Array) -> Array:
         raise TypeError(f"a contraction of {left.dtype} and {right.dtype}")
     if left.shape[2] != right.shape[1]:
         raise ValueError(f"a contraction over {left.shape[2]} and {right.shape[1]} elements")
-    depth = left.shape[2]
+    depth = left.shape[2] if left.shape[1] and right.shape[2] else 0  # a result of no elements takes no steps, however many there are
     blocks = [_chain(left[:, :, k : k + BLOCK], right[:, k : k + BLOCK]) for k in range(0, max(depth, 1), BLOCK)]
     with np.errstate(all="ignore"):
         return block_tree(blocks)
