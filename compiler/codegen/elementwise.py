@@ -17,7 +17,7 @@ from shapescript.compiler.codegen.dropout import Mask, region_masks
 from shapescript.compiler.codegen.elements import Dropped, emit_region, region_key, region_work
 from shapescript.compiler.codegen.emit import I8, LANES, Builder, Value, at, iota, load, load_strided, splat, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
-from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, axes_of, dense_strides, emit_loops, placed_strides
+from shapescript.compiler.codegen.nests import Axis, Offsets, SizeArguments, axes_of, dense_strides, emit_loops, placed_strides, where_any
 from shapescript.compiler.codegen.sizes import SizeValues
 from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
 from shapescript.compiler.ir import nodes
@@ -152,7 +152,8 @@ class _Nest:
         spread, start = {value: splat(b, number, LANES) for value, number in numbers.items()}, tuple(0 for _ in self._strides)
         inner = _InnerLoop(self, b, sizes, self.axes[-1], tensors, targets, masks, spread)
         if len(self.axes) > 1:
-            emit_loops(b, sizes, self.axes[:-1], start, inner.build, (part.low, part.high))
+            places, outer = [sizes.of(b, axis.size) for axis in self.axes], (part.low, part.high)
+            where_any(b, places, lambda: emit_loops(b, sizes, self.axes[:-1], start, inner.build, outer))
         else:
             inner.build(start, extents.times(b, part.low, STRETCH), extents.times(b, part.high, STRETCH))
 

@@ -52,7 +52,7 @@ def reduce_sum(values: Array) -> Array:
     The result has the operand's element type; overflow to infinity is silent, as everywhere.
     """
     count = values.shape[-1]
-    if count == 0:
+    if values.size == 0:
         return np.zeros(values.shape[:-1], values.dtype)
     first = np.ascontiguousarray(np.moveaxis(values, -1, 0))
     with np.errstate(all="ignore"):

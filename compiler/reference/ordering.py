@@ -56,7 +56,8 @@ def _put_along(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     size = frame.size(op.attributes["size"], op.span)
     columns = math.prod(x.shape[1:])
     found = np.zeros((size, columns), x.dtype)
-    for row, places in zip(x.reshape(len(x), columns), index.reshape(len(x), columns), strict=True):
+    rows = len(x) if x.size else 0
+    for row, places in zip(x.reshape(len(x), columns)[:rows], index.reshape(len(x), columns)[:rows], strict=True):
         inside = np.flatnonzero((places >= 0) & (places < size))
         found[places[inside], inside] += row[inside]
     return (np.moveaxis(found.reshape(size, *x.shape[1:]), 0, position),)

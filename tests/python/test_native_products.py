@@ -92,24 +92,6 @@ def test_contractions_of_any_axes(case: str, element: Element) -> None:
     assert_same(finished(function_of(types, lambda b, x, y: contraction(b, spec, x, y))), [arguments], targets=TARGETS[1:])
 
 
-MANY = 1 << 40  # places of an axis beside one of no place
-
-
-@pytest.mark.parametrize("sizes", [(MANY, 0, 0, 2), (0, MANY, 0, 2), (0, 0, MANY, 2), (3, 0, 0, MANY)], ids=str)
-@pytest.mark.parametrize("is_long", [False, True], ids=["plain", "with an epilogue"])
-def test_a_result_without_elements_takes_no_time(sizes: tuple[int, int, int, int], is_long: bool) -> None:
-    m, n, k, batch = sizes
-    for spec, shapes in (("mk,kn->mn", ((m, k), (k, n))), ("bmk,bkn->bmn", ((batch, m, k), (batch, k, n)))):
-        symbols = {letter: of(fresh(letter)) for letter in "bmnk"}
-        types = [TensorType(F32, tuple(symbols[letter] for letter in names)) for names in spec.split("->")[0].split(",")]
-
-        def build(b: Builder, x: Value, y: Value, spec: str = spec) -> Value:
-            found = contraction(b, spec, x, y)
-            return b.op("tanh", b.op("exp", found)) if is_long else found
-
-        assert_same(finished(function_of(types, build), is_long), [[np.empty(shape, np.float32) for shape in shapes]], targets=TARGETS[:1])
-
-
 FUSED = [
     "mk,nk->mn m7 n10 k33",
     "mk,kn->nm m20 n37 k3",
