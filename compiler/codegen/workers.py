@@ -96,19 +96,22 @@ class Pool:
             return len(self.threads) + 1
 
     def _start(self, number: int) -> bool:
-        if not self.block[Place.FUTEX]:
-            ends = os.pipe()
-            os.set_blocking(ends[1], False)  # a worker that has been waked often and hasn't come yet
-            self._pipes += ends
-            first = Place.WORKERS + number * WORKER_LINES * LINE
-            self.block[first + Worker.READ_END], self.block[first + Worker.WRITE_END] = ends
         thread = threading.Thread(target=self._run, args=(number,), name=f"shapescript worker {number}", daemon=True)
         try:
+            if not self.block[Place.FUTEX] and len(self._pipes) < 2 * number:  # else it's there from a start that failed
+                self._make_pipe(number)
             thread.start()
-        except RuntimeError:
+        except (OSError, RuntimeError):  # no more files, no more threads
             return False
         self.threads.append(thread)
         return True
+
+    def _make_pipe(self, number: int) -> None:
+        ends = os.pipe()
+        os.set_blocking(ends[1], False)  # a worker that has been waked often and hasn't come yet
+        self._pipes += ends
+        first = Place.WORKERS + number * WORKER_LINES * LINE
+        self.block[first + Worker.READ_END], self.block[first + Worker.WRITE_END] = ends
 
     def _run(self, number: int) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -142,6 +145,7 @@ class _Process:
         self.code: Callable[[Target], NativeCode] = compiled_pool
         self.making = threading.Lock()
         self.pool: Pool | None = None
+        self.lost: list[Pool] = []  # those of the processes that this one was forked from
 
     def started(self, target: Target, count: int) -> Pool | None:
         """With threads for `count`, or as many as the system gives; None where it isn't POSIX: calls stay on one thread there."""
@@ -169,7 +173,7 @@ class _Process:
         the old block, whose jobs it does alone."""
         self.making = threading.Lock()
         if self.pool is not None:
-            self.lost = self.pool
+            self.lost.append(self.pool)
             atexit.unregister(self.stop)
             self.pool = None
 

@@ -92,3 +92,24 @@ def fenced(array: Array, at_end: bool) -> Array:
     copy = np.ndarray(array.shape, array.dtype, memory.bytes[start : start + span] if span else bytearray(8), 0, array.strides)
     copy[...] = array
     return copy
+
+
+# What other libraries leave behind: flush-to-zero (with denormals-are-zero), and rounding toward zero.
+CONTROL_WORDS = [0x1F80, 0x9FC0, 0x7F80] if TARGETS[0].is_x86 else [0, 1 << 24, 3 << 22]
+EXCEPTION_FLAGS = 0x3F if TARGETS[0].is_x86 else 0
+
+
+def control_function(write: bool) -> Any:
+    """Reads the control register to a number in memory, or sets it from there."""
+    level, module = TARGETS[0], ir.Module()
+    fn = ir.Function(module, ir.FunctionType(emit.VOID, [emit.PTR]), "control")
+    b = ir.IRBuilder(fn.append_basic_block())
+    if level.is_x86:
+        name = f"llvm.x86.sse.{'ldmxcsr' if write else 'stmxcsr'}"
+        b.call(ir.Function(module, ir.FunctionType(emit.VOID, [emit.PTR]), name), fn.args)
+    elif write:
+        b.call(ir.Function(module, ir.FunctionType(emit.VOID, [emit.I64]), "llvm.aarch64.set.fpcr"), [emit.load(b, fn.args[0], emit.I64)])
+    else:
+        emit.store(b, b.call(ir.Function(module, ir.FunctionType(emit.I64, []), "llvm.aarch64.get.fpcr"), []), fn.args[0])
+    b.ret_void()
+    return jit.compile_module(str(module), level).function("control", [ctypes.c_void_p])

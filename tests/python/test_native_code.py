@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_harness import TARGETS, module_of, native
-from llvmlite import ir
+from kernel_harness import CONTROL_WORDS, EXCEPTION_FLAGS, TARGETS, control_function, module_of, native
 
 from shapescript.compiler.codegen import emit, gradient_norm, jit, loading, optimiser, random, scalars, target
 from shapescript.compiler.codegen.contraction import Contraction, emit_contraction
@@ -156,27 +155,6 @@ def test_a_machine_without_fused_multiply_add_is_refused() -> None:
     assert (arm.lanes, arm.registers) == (4, 32)
     avx2 = target.for_machine("x86_64-unknown-linux-gnu", "haswell", {"fma": True, "avx2": True})
     assert (avx2.lanes, avx2.registers) == (8, 16)
-
-
-# What other libraries leave behind: flush-to-zero (with denormals-are-zero), and rounding toward zero.
-CONTROL_WORDS = [0x1F80, 0x9FC0, 0x7F80] if TARGETS[0].is_x86 else [0, 1 << 24, 3 << 22]
-EXCEPTION_FLAGS = 0x3F if TARGETS[0].is_x86 else 0
-
-
-def control_function(write: bool) -> Any:
-    """Reads the control register to a number in memory, or sets it from there."""
-    level, module = TARGETS[0], ir.Module()
-    fn = ir.Function(module, ir.FunctionType(emit.VOID, [PTR]), "control")
-    b = ir.IRBuilder(fn.append_basic_block())
-    if level.is_x86:
-        name = f"llvm.x86.sse.{'ldmxcsr' if write else 'stmxcsr'}"
-        b.call(ir.Function(module, ir.FunctionType(emit.VOID, [PTR]), name), fn.args)
-    elif write:
-        b.call(ir.Function(module, ir.FunctionType(emit.VOID, [I64]), "llvm.aarch64.set.fpcr"), [emit.load(b, fn.args[0], I64)])
-    else:
-        emit.store(b, b.call(ir.Function(module, ir.FunctionType(I64, []), "llvm.aarch64.get.fpcr"), []), fn.args[0])
-    b.ret_void()
-    return jit.compile_module(str(module), level).function("control", [ctypes.c_void_p])
 
 
 @pytest.mark.parametrize("caller", CONTROL_WORDS, ids=["default", "flush", "toward zero"])

@@ -111,6 +111,19 @@ def test_argsort_of_any_length(element: Element, descending: bool) -> None:
         assert_same(function, [[largest]])
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(
+    ("word", "nans"), [(np.uint32, (0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF)), (np.uint64, (0x7FF8 << 48, 0xFFF8 << 48))]
+)
+def test_nan_of_any_bits_is_the_greatest(word: Any, nans: tuple[int, ...], descending: bool) -> None:
+    """Of either sign and with any payload, in the order in which they lie."""
+    x = np.zeros(40, {np.uint32: np.float32, np.uint64: np.float64}[word])
+    x[::3], x[1::7] = -np.inf, np.inf
+    x.view(word)[2 :: 40 // len(nans)][: len(nans)] = nans
+    results, *_ = check(lambda b, x: order(b, x, 0, descending), x)
+    assert results[0][2] == np.array(order_of(x, descending), np.int64).tobytes()
+
+
 def test_an_axis_longer_than_memory_beside_one_of_nothing() -> None:
     function = finished(
         function_of(

@@ -1,135 +1,26 @@
-"""The pool of worker threads, how many there are, and the same bytes with any number of them."""
+"""Calls by several threads: the same bytes with any number of them, in forked and ending processes too; and how many there are."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from llvmlite import ir
 from test_programs import CASES, Case, batches
 
 import shapescript
-from shapescript.compiler.codegen import jit, thread_count, workers
-from shapescript.compiler.codegen.emit import I64, at
-from shapescript.compiler.codegen.pool import LINE, SHARE, WORKER_LINES, Place, Worker
+from shapescript.compiler.codegen import thread_count, workers
+from shapescript.compiler.codegen.pool import Place
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.thread_count import asked_for, default_threads, quota_cores
-from shapescript.compiler.codegen.workers import Pool
 
 PATIENCE = 30.0  # seconds until something that should happen is taken not to
-
-
-@pytest.fixture(params=["futex", "pipe"])
-def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
-    made = Pool(host(), uses_futex=None if request.param == "futex" else False)
-    yield made
-    made.stop()
-    assert not made.threads
-
-
-@pytest.fixture(scope="module")
-def counting() -> Any:
-    """A job that adds 1 to number `share` of the I64 numbers that its context is."""
-    module = ir.Module("counting")
-    b = ir.IRBuilder(ir.Function(module, ir.FunctionType(*SHARE), "count").append_basic_block("entry"))
-    b.atomic_rmw("add", at(b, b.function.args[0], b.function.args[1], I64), I64(1), "seq_cst")
-    b.ret_void()
-    return jit.compile_module(str(module), host())
-
-
-def forks(pool: Pool, job: int) -> Callable[[Any, int], None]:
-    return lambda counts, shares: pool.fork(job, counts.ctypes.data, shares)
-
-
-def eventually(what: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not what() and time.monotonic() < end:
-        time.sleep(0.001)
-    return what()
-
-
-def asleep(pool: Pool) -> bool:
-    """Whether all workers are."""
-    return all(pool.block[Place.WORKERS + number * WORKER_LINES * LINE + Worker.ASLEEP] == 1 for number in range(1, len(pool.threads) + 1))
-
-
-# ---- the pool
-
-
-def test_each_share_is_done_once(pool: Pool, counting: Any) -> None:
-    fork = forks(pool, counting.address("count"))
-    assert pool.ensure(5) == 5
-    for shares in range(1, 9):  # more than there are threads, too
-        counts = np.zeros(shares, np.int64)
-        for turn in range(1, 301):
-            fork(counts, shares)
-            assert (counts == turn).all(), (shares, turn)
-
-
-def test_workers_sleep_when_there_is_nothing_to_do(pool: Pool, counting: Any) -> None:
-    fork, counts = forks(pool, counting.address("count")), np.zeros(3, np.int64)
-    pool.ensure(3)
-    for turn in range(1, 6):
-        assert eventually(lambda: asleep(pool))
-        fork(counts, 3)
-        assert (counts == turn).all()
-
-
-def test_a_worker_that_starts_late_does_no_old_job(pool: Pool, counting: Any) -> None:
-    fork, counts = forks(pool, counting.address("count")), np.zeros(4, np.int64)
-    fork(counts, 4)  # before there is any worker
-    pool.ensure(4)
-    assert eventually(lambda: asleep(pool))
-    assert counts.tolist() == [1] * 4
-    fork(counts, 2)  # those beyond the second sleep on
-    assert counts.tolist() == [2, 2, 1, 1]
-
-
-def test_a_waked_worker_helps(pool: Pool) -> None:
-    """Two shares that wait for each other end: they run at the same time."""
-    module = ir.Module("meeting")
-    b = ir.IRBuilder(ir.Function(module, ir.FunctionType(*SHARE), "meet").append_basic_block("entry"))
-    cell = b.function.args[0]
-    b.atomic_rmw("add", cell, I64(1), "seq_cst")
-    look, over = b.append_basic_block("look"), b.append_basic_block("over")
-    b.branch(look)
-    b.position_at_end(look)
-    b.cbranch(b.icmp_signed(">=", b.load_atomic(cell, "seq_cst", 8, typ=I64), I64(2)), over, look)
-    b.position_at_end(over)
-    b.ret_void()
-    code = jit.compile_module(str(module), host())
-    pool.ensure(2)
-    assert eventually(lambda: asleep(pool))
-    forks(pool, code.address("meet"))(np.zeros(1, np.int64), 2)
-
-
-def test_workers_take_no_signals(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    masks: list[Any] = []
-    monkeypatch.setattr(pool, "_work", lambda *_: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
-    pool.ensure(2)
-    assert eventually(lambda: bool(masks))
-    assert {signal.SIGINT, signal.SIGTERM} <= masks[0]
-
-
-def test_a_system_without_threads_does_the_work_alone(pool: Pool, counting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert pool.ensure(4) == 1
-    counts = np.zeros(3, np.int64)
-    forks(pool, counting.address("count"))(counts, 3)
-    assert counts.tolist() == [1, 1, 1]
 
 
 # ---- calls
@@ -162,6 +53,22 @@ def test_calls_from_several_threads_share_one_pool(wide: Any) -> None:
     for caller in callers:
         caller.join(PATIENCE)
     assert found == [wanted] * 200
+
+
+def test_a_call_beside_one_that_has_the_pool_works_alone(wide: Any) -> None:
+    x, y = numbers(65, 40), numbers(40, 33)
+    pool = workers.PROCESS.started(host(), 3)
+    assert pool is not None
+    with asked_for(3, grain=1):
+        wanted, before = wide(x, y).tobytes(), int(pool.block[Place.EPOCH])
+        assert wide(x, y).tobytes() == wanted
+        between = int(pool.block[Place.EPOCH])
+        assert pool.take()
+        try:
+            assert wide(x, y).tobytes() == wanted
+        finally:
+            pool.block[Place.TAKEN] = 0
+    assert int(pool.block[Place.EPOCH]) == between > before
 
 
 def test_small_work_starts_no_thread() -> None:
@@ -313,17 +220,6 @@ def test_a_system_that_is_not_posix_has_calls_on_one_thread(wide: Any, monkeypat
 def test_the_pool_of_a_process_is_one() -> None:
     assert workers.PROCESS.started(host(), 2) is workers.PROCESS.started(host(), 3)
     assert workers.PROCESS.ready(3) and not workers.PROCESS.ready(256)
-
-
-def test_a_pool_that_a_call_has_is_not_stopped(counting: Any) -> None:
-    pool = Pool(host())
-    pool.ensure(2)
-    assert pool.take() and not pool.take()
-    pool.stop()
-    assert pool.threads[0].is_alive()
-    pool.block[Place.TAKEN] = 0
-    pool.stop()
-    assert not pool.threads
 
 
 def test_a_process_ends_while_another_thread_of_its_runs_a_call() -> None:
