@@ -12,9 +12,9 @@ import pytest
 from both_engines import Both
 from evaluating import function_of, mlp, tensor
 from native_harness import NotingHost, finished, natives, outcome
-from native_samples import MIXED, model_of
+from native_samples import MIXED, contraction, model_of
 
-from shapescript.compiler.codegen import workers
+from shapescript.compiler.codegen import memory, workers
 from shapescript.compiler.codegen.pool import Place
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.thread_count import asked_for
@@ -159,6 +159,14 @@ def centred(b: Builder, sizes: dict[str, Size], x: Value) -> Sequence[Value]:
     return [gaps, b.op("sum", b.op("mul", gaps, gaps), positions=everywhere)]
 
 
+def product(spec: str, is_long: bool = False) -> Build:
+    def build(b: Builder, sizes: dict[str, Size], x: Value, y: Value) -> Value:
+        found = contraction(b, spec, x, y)
+        return b.op("tanh", b.op("exp", found)) if is_long else found
+
+    return build
+
+
 def index(axes: str, below: str) -> Numbers:
     return Numbers(axes, I64, below)
 
@@ -196,6 +204,10 @@ CASES: dict[str, Case] = {
     "check_finite of what isn't": Case(
         (Numbers("mc", seen=lambda x: np.where(x > 2.5, np.inf, x)),), lambda b, sizes, x: [x, *b.emit("check_finite", x, what="gradient")]
     ),
+    "product": Case((Numbers("nc"), Numbers("cm")), product("nc,cm->nm")),
+    "product of panels": Case((Numbers("nc"), Numbers("mc")), product("nc,mc->nm")),
+    "products": Case((X, Numbers("amc")), product("anc,amc->anm")),
+    "product with a long epilogue": Case((Numbers("nc"), Numbers("mc")), product("nc,mc->nm", is_long=True), fused=True),
     "copy": Case((X,), lambda b, sizes, x: [b.op("copy", x), x]),
     **{f"windows {at}": Case((X,), moved(at, 1, False)) for at in ((1,), (2,), (0, 1, 2))},
     **{f"windows {at} with steps": Case((X,), moved(at, 2, False)) for at in ((0,), (1, 2))},
@@ -203,6 +215,33 @@ CASES: dict[str, Case] = {
     **{f"fold {at} with steps": Case((fold_operand(at),), moved(at, 2, True)) for at in ((2,), (0, 1), (1,))},
     "fold (1, 2) with long steps": Case((fold_operand((1, 2)),), moved((1, 2), 3, True)),
 }
+
+
+FENCE_BYTES, FENCE = 4096, 0xA5
+
+
+class FencedChunk(memory.Chunk):
+    """One whose end is followed by bytes that must stay."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count + FENCE_BYTES)
+        self.bytes, self.end = count, self.end - FENCE_BYTES
+        self.header[1] = self.end
+        self.memory[-FENCE_BYTES:] = FENCE
+
+
+class FencedArenas(memory.ArenaPool):
+    """Each call has a new arena, in which what doesn't fit gets a chunk of its own size: no more room than was asked for."""
+
+    def give_back(self, arena: memory.Arena) -> None:
+        assert all((chunk.memory[-FENCE_BYTES:] == FENCE).all() for chunk in arena.chunks), "a kernel has more scratch than it asked for"
+
+
+@pytest.fixture(autouse=True)
+def no_room_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "Chunk", FencedChunk)
+    monkeypatch.setattr(memory, "FIRST_CHUNK_BYTES", 0)
+    monkeypatch.setattr(memory, "MOST_IN_ADVANCE", 0)
 
 
 def forks() -> int:
@@ -216,6 +255,7 @@ def assert_same_with_any_number(function: Function, calls: Sequence[Sequence[Any
     before = forks()
     with asked_for(3, grain=1):
         (native,) = natives(function, [host()])
+    native.arenas = FencedArenas()
     evaluator = Evaluator(function)
     for arguments in calls:
         expected = outcome(evaluator.run, arguments, NotingHost())
