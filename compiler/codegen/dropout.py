@@ -14,7 +14,7 @@ from shapescript.compiler.codegen import emit, extents, random
 from shapescript.compiler.codegen.elements import emit_region, needed
 from shapescript.compiler.codegen.emit import F32, F64, I64, Builder, Value, constant, intrinsic
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering
-from shapescript.compiler.codegen.split import Part, shares_of, split
+from shapescript.compiler.codegen.split import split_elements
 from shapescript.compiler.ir import nodes
 from shapescript.compiler.ir.nodes import Block, Op
 from shapescript.compiler.ir.sizes import Size, product
@@ -22,7 +22,6 @@ from shapescript.compiler.numerics.philox import RUN, Domain
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.records.dataclass import dataclass
 
-STRETCH = 4096  # elements of a unit that threads share out: whole runs of the stream
 PICOSECONDS_A_WORD = 400  # of the stream
 
 
@@ -53,9 +52,7 @@ def _mask(low: Lowering, op: Op, region: Block, inputs: Mapping[nodes.Value, Val
     known = low.masks.find(key)
     if known is None:
         known = low.masks.add(key, low.take(extents.round_up(b, count, RUN)))
-        units, work = extents.ceil_quotient(b, count, STRETCH), extents.times(b, count, PICOSECONDS_A_WORD)
-        arguments = [known, rate, seed, draw, emit.size(count)]
-        split(low, "dropout_mask", None, arguments, units, shares_of(low, units, work), _emit_mask)
+        split_elements(low, "dropout_mask", None, [known, rate, seed, draw], count, PICOSECONDS_A_WORD, _emit_mask)
     scale = _scale(b, rate)
     active = b.icmp_signed(">=", draw, I64(0))
     return Mask(known, scale if element == F32 else b.fpext(scale, F64), active)
@@ -65,12 +62,11 @@ def _identity(register: Value) -> object:
     return str(register) if isinstance(register, ir.Constant) else register
 
 
-def _emit_mask(b: Builder, arguments: Sequence[Value], part: Part) -> None:
-    mask, rate, seed, draw, count = arguments  # the mask's room is whole runs
+def _emit_mask(b: Builder, arguments: Sequence[Value], start: emit.Size, end: emit.Size) -> None:
+    mask, rate, seed, draw = arguments  # the mask's room is whole runs
     with b.if_then(b.icmp_signed(">=", draw, I64(0))):
         source = random.stream(b, seed, Domain.DRAW, draw)
-        low, high = (extents.times(b, unit, STRETCH // RUN) for unit in (part.low, part.high))
-        random.emit_kept(b, source, _threshold(b, rate), low, extents.least(b, high, extents.ceil_quotient(b, count, RUN)), mask)
+        random.emit_kept(b, source, _threshold(b, rate), extents.quotient(b, start, RUN), extents.ceil_quotient(b, end, RUN), mask)
 
 
 def _threshold(b: Builder, rate: Value) -> Value:

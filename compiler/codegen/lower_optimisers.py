@@ -11,7 +11,7 @@ from shapescript.compiler.codegen.leaf_updates import gradient_factors
 from shapescript.compiler.codegen.lower_models import clear_padding, layout_of
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.optimiser import Form, computed_in, emit_given, emit_moves_padding, emit_numbers, emit_update
-from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, Part, shares_of, split
+from shapescript.compiler.codegen.split import PICOSECONDS_A_BYTE, split_elements
 from shapescript.compiler.codegen.storage import clear_bytes, each_slot, load_constants, prepare_slots, present_slots, slot_pointer
 from shapescript.compiler.ir.flat import ALIGNMENT, FlatLayout, FlatLeaf, slot_layout
 from shapescript.compiler.ir.nodes import Op
@@ -19,8 +19,6 @@ from shapescript.compiler.ir.types import OptimiserType, Treatment
 from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, KINDS, STEP
 from shapescript.compiler.numerics.ranges import RANGES
 from shapescript.compiler.records.dataclass import dataclass
-
-STRETCH = 4096  # elements of a unit that threads share out: a multiple of 64 bytes
 
 
 @lowers("optimiser")
@@ -123,19 +121,17 @@ def _update_run(
     shift: emit.Size,
 ) -> None:
     """Elements start to end of the buffers, in stretches that threads share out."""
-    b, count = low.b, len(tensors) + len(slots)
+    b, count, width = low.b, len(tensors) + len(slots), element_bytes(computed_in(form.element))
     shifted = [at(b, slot, shift, computed_in(form.element)) for slot in slots]
-    elements = extents.minus(b, end, start)
-    units = extents.ceil_quotient(b, elements, STRETCH)
-    work = extents.times(b, elements, PICOSECONDS_A_BYTE * element_bytes(computed_in(form.element)) * (2 * count - 1))
 
-    def body(b: Builder, given: Sequence[Value], part: Part) -> None:
-        buffers, (start, end, *scalars) = given[:count], given[count:]
-        first, last = (extents.plus(b, start, extents.times(b, unit, STRETCH)) for unit in (part.low, part.high))
-        emit_update(b, form, buffers, scalars[: len(factors)], scalars[len(factors) :], first, extents.least(b, last, end))
+    def body(b: Builder, given: Sequence[Value], first: emit.Size, last: emit.Size) -> None:
+        buffers, (start, *scalars) = given[:count], given[count:]
+        low, high = (extents.plus(b, start, place) for place in (first, last))
+        emit_update(b, form, buffers, scalars[: len(factors)], scalars[len(factors) :], low, high)
 
-    arguments = [*tensors, *shifted, emit.size(start), emit.size(end), *factors, *numbers]
-    split(low, f"{form.name}.stretches", form, arguments, units, shares_of(low, units, work), body)
+    arguments = [*tensors, *shifted, emit.size(start), *factors, *numbers]
+    picoseconds = PICOSECONDS_A_BYTE * width * (2 * count - 1)
+    split_elements(low, f"{form.name}.stretches", form, arguments, extents.minus(b, end, start), picoseconds, body)
 
 
 def runs(leaves: Sequence[FlatLeaf], slots: Mapping[str, FlatLeaf]) -> list[Run]:
