@@ -258,10 +258,11 @@ def intrinsic(b: Builder, name: str, *arguments: Value) -> Value:
     kind = arguments[0].type
     width = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
     full = f"llvm.{name}.{width}{'f32' if scalar_of(kind) == F32 else 'f64'}"
-    return b.call(_declared(b, full, kind, [kind] * len(arguments)), arguments)
+    return b.call(declared(b, full, kind, [kind] * len(arguments)), arguments)
 
 
-def _declared(b: Builder, name: str, result: ElementType, arguments: Sequence[ElementType]) -> Any:
+def declared(b: Builder, name: str, result: ElementType, arguments: Sequence[ElementType]) -> Any:
+    """A function from outside of the module, such as one of LLVM's own."""
     known = b.module.globals.get(name)
     return known if known is not None else ir.Function(b.module, ir.FunctionType(result, list(arguments)), name)
 
@@ -302,7 +303,7 @@ def load(
     if mask is None:
         return b.load(pointer, align=align, typ=kind)
     name = f"llvm.masked.load.v{count}{_suffix(element)}.p0"
-    fn = _declared(b, name, kind, [PTR, I32, mask.type, kind])
+    fn = declared(b, name, kind, [PTR, I32, mask.type, kind])
     return b.call(fn, [pointer, I32(align), mask, constant(0, kind)])
 
 
@@ -314,12 +315,12 @@ def store(b: Builder, value: Value, pointer: Value, mask: Value | None = None, a
         b.store(value, pointer, align=align)
         return
     name = f"llvm.masked.store.v{value.type.count}{_suffix(element)}.p0"
-    b.call(_declared(b, name, VOID, [value.type, PTR, I32, mask.type]), [value, pointer, I32(align), mask])
+    b.call(declared(b, name, VOID, [value.type, PTR, I32, mask.type]), [value, pointer, I32(align), mask])
 
 
 def prefetch(b: Builder, pointer: Value, *, to_write: bool = False) -> None:
     """Have the line at an address, which need not be valid, on its way to a near cache."""
-    fn = _declared(b, "llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
+    fn = declared(b, "llvm.prefetch.p0", VOID, [PTR, I32, I32, I32])
     b.call(fn, [pointer, I32(int(to_write)), I32(3 if to_write else 2), I32(1)])
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen.emit import I32, I64, PTR, VOID, Builder, Value, stack
+from shapescript.compiler.codegen.emit import I32, I64, PTR, VOID, Builder, Value, declared, stack
 from shapescript.compiler.codegen.target import Target
 
 MXCSR_DEFAULT = 0x1F80  # round to nearest even, no flush to zero, no denormals-are-zero, all exceptions masked
@@ -19,20 +19,20 @@ def enter(b: Builder, target: Target) -> Value:
     if target.is_x86:
         saved, ours = stack(b, I32, 1), stack(b, I32, 1)
         b.store(I32(MXCSR_DEFAULT), ours)
-        b.call(_intrinsic(b, "llvm.x86.sse.stmxcsr", VOID, [PTR]), [saved])
-        b.call(_intrinsic(b, "llvm.x86.sse.ldmxcsr", VOID, [PTR]), [ours])
+        b.call(declared(b, "llvm.x86.sse.stmxcsr", VOID, [PTR]), [saved])
+        b.call(declared(b, "llvm.x86.sse.ldmxcsr", VOID, [PTR]), [ours])
         return saved
-    caller = b.call(_intrinsic(b, "llvm.aarch64.get.fpcr", I64, []), [])
-    b.call(_intrinsic(b, "llvm.aarch64.set.fpcr", VOID, [I64]), [I64(FPCR_DEFAULT)])
+    caller = b.call(declared(b, "llvm.aarch64.get.fpcr", I64, []), [])
+    b.call(declared(b, "llvm.aarch64.set.fpcr", VOID, [I64]), [I64(FPCR_DEFAULT)])
     return caller
 
 
 def leave(b: Builder, target: Target, caller: Value) -> None:
     """Restore the environment that `enter` returned."""
     if target.is_x86:
-        b.call(_intrinsic(b, "llvm.x86.sse.ldmxcsr", VOID, [PTR]), [caller])
+        b.call(declared(b, "llvm.x86.sse.ldmxcsr", VOID, [PTR]), [caller])
     else:
-        b.call(_intrinsic(b, "llvm.aarch64.set.fpcr", VOID, [I64]), [caller])
+        b.call(declared(b, "llvm.aarch64.set.fpcr", VOID, [I64]), [caller])
 
 
 def emit_entry(module: ir.Module, target: Target, name: str, body: ir.Function) -> ir.Function:
@@ -53,8 +53,3 @@ def emit_entry(module: ir.Module, target: Target, name: str, body: ir.Function) 
     else:
         b.ret(result)
     return entry
-
-
-def _intrinsic(b: Builder, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
-    known = b.module.globals.get(name)
-    return known if known is not None else ir.Function(b.module, ir.FunctionType(result, arguments), name)

@@ -7,21 +7,21 @@ from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen.emit import I32, I64, VOID, Builder, Value
+from shapescript.compiler.codegen.emit import I32, I64, VOID, Builder, Value, declared
 from shapescript.compiler.codegen.target import Target
 
 
 def clock(b: Builder, target: Target) -> Value:
     """The time, in ticks of a counter that goes on while nothing runs."""
-    return b.call(_declared(b, "llvm.readcyclecounter" if target.is_x86 else "llvm.readsteadycounter", I64, []), [])
+    return b.call(declared(b, "llvm.readcyclecounter" if target.is_x86 else "llvm.readsteadycounter", I64, []), [])
 
 
 def pause(b: Builder, target: Target) -> None:
     """Tells the core that it waits."""
     if target.is_x86:
-        b.call(_declared(b, "llvm.x86.sse2.pause", VOID, []), [])
+        b.call(declared(b, "llvm.x86.sse2.pause", VOID, []), [])
     else:
-        b.call(_declared(b, "llvm.aarch64.hint", VOID, [I32]), [I32(1)])
+        b.call(declared(b, "llvm.aarch64.hint", VOID, [I32]), [I32(1)])
 
 
 class FunctionAt:
@@ -33,8 +33,3 @@ class FunctionAt:
     def get_reference(self) -> str:
         reference: str = self.address.get_reference()
         return reference
-
-
-def _declared(b: Builder, name: str, result: Any, arguments: Sequence[Any]) -> Any:
-    known = b.module.globals.get(name)
-    return known if known is not None else ir.Function(b.module, ir.FunctionType(result, list(arguments)), name)

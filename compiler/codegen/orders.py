@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from llvmlite import ir
-
 from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.emit import I1, I8, I32, I64, LANES, PTR, Builder, Value, at, iota, lane_mask, load, loop, splat, store
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Registers
@@ -85,9 +83,7 @@ class Window:
 
 def _half_bits(b: Builder, n: Value) -> Value:
     """numerics.permutation.half_bits of n >= 1."""
-    name = "llvm.ctlz.i64"
-    known = b.module.globals.get(name)
-    leading = known if known is not None else ir.Function(b.module, ir.FunctionType(I64, [I64, I1]), name)
+    leading = emit.declared(b, "llvm.ctlz.i64", I64, [I64, I1])
     bits = b.sub(I64(64), b.call(leading, [b.sub(n, I64(1)), I1(0)]))
     return emit.size(extents.most(b, b.lshr(b.add(bits, I64(1)), I64(1)), 1))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import F64, I1, I64, PTR, VOID, Builder, Value, at, load, store
 from shapescript.compiler.codegen.lowering import Lowering, Site
@@ -21,19 +19,15 @@ def copy_bytes(b: Builder, target: Value, source: Value, count: emit.Size) -> No
     """The two must not overlap."""
     if isinstance(count, int) and count == 0:
         return
-    name = "llvm.memcpy.p0.p0.i64"
-    known = b.module.globals.get(name)
-    fn = known if known is not None else ir.Function(b.module, ir.FunctionType(VOID, [PTR, PTR, I64, I1]), name)
-    b.call(fn, [target, source, emit.size(count), I1(0)])
+    copy = emit.declared(b, "llvm.memcpy.p0.p0.i64", VOID, [PTR, PTR, I64, I1])
+    b.call(copy, [target, source, emit.size(count), I1(0)])
 
 
 def clear_bytes(b: Builder, target: Value, count: emit.Size) -> None:
     if isinstance(count, int) and count == 0:
         return
-    name = "llvm.memset.p0.i64"
-    known = b.module.globals.get(name)
-    fn = known if known is not None else ir.Function(b.module, ir.FunctionType(VOID, [PTR, emit.I8, I64, I1]), name)
-    b.call(fn, [target, emit.I8(0), emit.size(count), I1(0)])
+    fill = emit.declared(b, "llvm.memset.p0.i64", VOID, [PTR, emit.I8, I64, I1])
+    b.call(fill, [target, emit.I8(0), emit.size(count), I1(0)])
 
 
 def copy_storage(low: Lowering, target: Value, source: Value, count: emit.Size) -> None:
