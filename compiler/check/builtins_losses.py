@@ -16,7 +16,7 @@ from shapescript.compiler.check.typed import Typed
 from shapescript.compiler.check.types import Axis, Tensor
 from shapescript.compiler.check.wording import ELEMENT_NAMES
 from shapescript.compiler.ir.nodes import Value
-from shapescript.compiler.ir.sizes import ONE, Size, product
+from shapescript.compiler.ir.sizes import Size, product
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import result_type
 from shapescript.compiler.records.dataclass import dataclass
@@ -154,9 +154,8 @@ def _nll(site: Site) -> Typed:
 def _likelihood(site: Site, found: Arguments, rows: Rows, smoothing: Typed, reduction: str) -> Typed:
     """Of rows of log-probabilities: minus what stands at the label, times the label's weight; and a share of the mean over all classes."""
     b, kind, last = site.body.builder, rows.kind, len(rows.axes)
-    at_label = b.op("reshape", rows.labels, axes=(*rows.sizes, ONE))
-    picked = b.op("take_along", rows.scores, at_label, position=last, called=site.name)
-    losses, weights = b.op("neg", b.op("reshape", picked, axes=rows.sizes)), None
+    b.emit("check_index", rows.labels, size=rows.class_axis.size, called=site.name)
+    losses, weights = b.op("neg", b.op("pick", rows.scores, rows.labels, position=last)), None
     weighted = rows.scores
     if "weight" in found:
         weight = _class_weight(site, found["weight"], rows)
@@ -216,8 +215,7 @@ def _accuracy(site: Site) -> Typed:
     rows = replace(rows, counted=_counted(site, found, rows))
     b = site.body.builder
     labels = _without_ignored(site, rows).labels
-    classes = b.op("iota", axes=rows.kind.axes[-1:], position=0)
-    labels = b.op("gather", classes, labels, called=site.name)  # one that is no class is an error, not a miss
+    b.emit("check_index", labels, size=rows.class_axis.size, called=site.name)  # one that is no class is an error, not a miss
     chosen = b.op("argmax", rows.scores, positions=(len(rows.axes),))
     hits = b.convert(b.op("eq", chosen, labels), Element.F64)
     if rows.counted is None:

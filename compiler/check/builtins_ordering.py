@@ -133,10 +133,8 @@ def _pick(site: Site) -> Typed:
     axes, builder = _without(kind.axes, position), site.body.builder
     assert isinstance(index.type, Tensor)
     _check_axes(site, "the index", found["index"], index.type.axes, axes)
-    sizes = [axis.size for axis in axes]
-    one = builder.op("reshape", index.value, axes=(*sizes[:position], ONE, *sizes[position:]))
-    picked = builder.op("take_along", x.value, one, position=position, called="pick")
-    return Typed(Tensor(kind.element, axes), (builder.op("reshape", picked, axes=tuple(sizes)),))
+    builder.emit("check_index", index.value, size=kind.axes[position].size, called="pick")
+    return Typed(Tensor(kind.element, axes), (builder.op("pick", x.value, index.value, position=position),))
 
 
 def _scatter_add(site: Site) -> Typed:

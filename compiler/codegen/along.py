@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from shapescript.compiler.codegen import emit, extents, scalars
 from shapescript.compiler.codegen.elements import expression
 from shapescript.compiler.codegen.emit import I64, LANES, Builder, ElementType, Value, at, load, store
-from shapescript.compiler.codegen.indexing import fail_if_outside, load_inside
+from shapescript.compiler.codegen.indexing import SCRATCH_BYTES, WORD, address, fail_if_outside, load_inside
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, lowers
 from shapescript.compiler.codegen.nests import SizeArguments, where_any
@@ -21,7 +21,7 @@ from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import ONE, Size, product
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import result_type
-from shapescript.compiler.ops.locations import storage_bytes
+from shapescript.compiler.ops.locations import has_storage, storage_bytes
 
 COLUMNS = LANES  # of a unit of work
 PICOSECONDS_A_SUM = 1000
@@ -121,13 +121,27 @@ def _put_along(low: Lowering, op: Op) -> None:
     _call(low, op, result_type(op.result), [low.pointer(g), low.pointer(index), low.pointer(op.result)], _emit_put)
 
 
+@lowers("pick")
+def _pick(low: Lowering, op: Op) -> None:
+    """As `take_along` by an index whose axis has one place."""
+    with low.scratch(SCRATCH_BYTES) as scratch:
+        x, index = op.operands
+        result = low.pointer(op.result) if has_storage(op.result) else at(low.b, scratch, WORD, emit.I8)
+        axes = three_axes(result_type(x), op.attributes["position"])
+        _call(low, op, result_type(x), [low.pointer(x), address(low, index, scratch), result], _emit_take, (axes[0], ONE, axes[2]))
+        if not has_storage(op.result):
+            low.define(op.result, low.load_number(result, result_type(x).element))
+
+
 Kernel = Callable[[Builder, ElementType, Sequence[Value], Sizes, emit.Size, Part], None]
 
 
-def _call(low: Lowering, op: Op, whole: TensorType, tensors: Sequence[Value], kernel: Kernel) -> None:
+def _call(
+    low: Lowering, op: Op, whole: TensorType, tensors: Sequence[Value], kernel: Kernel, axes: tuple[Size, Size, Size] | None = None
+) -> None:
     """A kernel on the tensors, given the sizes (before the axis, along it in the index, behind it) and how many places the whole has."""
     names, element, position = SizeArguments(), MEMORY_TYPES[whole.element], op.attributes["position"]
-    axes = three_axes(result_type(op.operands[1]), position)
+    axes = axes or three_axes(result_type(op.operands[1]), position)
     sizes, places = names.names(axes), names.name(whole.axes[position])
 
     def body(b: Builder, given: Sequence[Value], part: Part) -> None:

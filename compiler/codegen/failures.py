@@ -21,7 +21,6 @@ from shapescript.compiler.ops.protocol import (
     index_out_of_range,
     inexact_axis,
     integer_division,
-    label_out_of_range,
     no_batches,
     no_distribution,
     not_finite_gradient,
@@ -57,8 +56,6 @@ def failure(function: Function, site: Site, details: Sequence[int]) -> Execution
             return integer_division(op, details[0], details[1])
         case "no batches":
             return no_batches(op, details[0], details[1], bool(details[2]))
-        case "label":
-            return label_out_of_range(op, details[0], details[1], details[2])
         case "index":
             return index_out_of_range(op, details[0], details[1], details[2])
         case "slice":

@@ -11,7 +11,7 @@ from shapescript.compiler.codegen.dropout import Mask
 from shapescript.compiler.codegen.elements import Dropped, emit_region
 from shapescript.compiler.codegen.emit import I8, I32, I64, Builder, Value, at, iota, load, splat, store, store_strided
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES
-from shapescript.compiler.codegen.nests import Offsets
+from shapescript.compiler.codegen.nests import Offsets, step
 from shapescript.compiler.codegen.reductions import Reduction
 from shapescript.compiler.codegen.row_tails import RowTail
 from shapescript.compiler.codegen.sizes import SizeValues
@@ -35,6 +35,15 @@ class Vector:
     lanes: int
     i: emit.Size = 0
     mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class Along:
+    """So many points along an axis, the first with these offsets."""
+
+    offsets: Offsets
+    strides: Sequence[emit.Size]
+    count: emit.Size
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,31 @@ class Points:
         one = load(b, at(b, self.pointers[parameter], offsets[self.places[parameter]], MEMORY_TYPES[element]), MEMORY_TYPES[element])
         return emit.condition_of(b, one) if element is Element.BOOL else one
 
-    def evaluate_once(self, ops: Sequence[Op], known: dict[nodes.Value, Value], offsets: Offsets) -> None:
+    def evaluate_once(self, ops: Sequence[Op], known: dict[nodes.Value, Value], along: Along) -> None:
         """What is the same all along, as scalars, into `known`."""
+        for op in ops:
+            if op.name == "at_index":
+                known[op.result] = self._at_index(op, known, along)
+            else:
+                self._evaluate_once([op], known, along.offsets)
+
+    def _at_index(self, op: Op, known: dict[nodes.Value, Value], along: Along) -> Value:
+        """What the operand is at one point of the row: computed there, of what is known of the row."""
+        b, (wanted, index) = self.b, op.operands
+        if index in self.places and index not in known:
+            known[index] = self.number(index, along.offsets)
+        i = b.select(b.icmp_unsigned("<", known[index], emit.size(along.count)), known[index], I64(0))
+        there = tuple(step(b, offset, i, stride) for offset, stride in zip(along.offsets, along.strides, strict=True))
+        used, ops = {wanted}, list[Op]()
+        for inner in reversed(self.region.ops):
+            if inner.result in used and inner.result not in known:
+                ops.append(inner)
+                used.update(inner.operands)
+        own = dict(known)
+        self._evaluate_once(ops[::-1], own, there)
+        return own[wanted] if wanted in own else self.number(wanted, there)
+
+    def _evaluate_once(self, ops: Sequence[Op], known: dict[nodes.Value, Value], offsets: Offsets) -> None:
         b = self.b
         block = Block((), tuple(ops), tuple(op.result for op in ops))
         for op in ops:

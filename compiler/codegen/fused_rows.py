@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.emit import LANES, Value, at, loop, splat, store
-from shapescript.compiler.codegen.fused_points import SHORT, Points, Vector, finished, reductions_of
+from shapescript.compiler.codegen.fused_points import SHORT, Along, Points, Vector, finished, reductions_of
 from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.nests import Axis, Offsets, step
 from shapescript.compiler.codegen.reductions import Reduction, reduce_run
@@ -56,7 +56,8 @@ def _walk(rows: Sequence[_Row], walk: Walk, axes: Sequence[Axis]) -> None:
         _walk_to_tails(rows, walk, reductions, lambda i, mask: act((), i, mask))
         return
     if not walk.reduced:
-        first.each(act)
+        if walk.stored:
+            first.each(act)
         return
     if len(axes) == 1:
         found = reduce_run(b, reductions, first.count, lambda b, i, mask: act((), i, mask))
@@ -116,6 +117,7 @@ class _Row:
         self.extents = [self._size(axis.size) for axis in summed]
         self.strides = [self._size(stride) for stride in summed[-1].strides]
         self.count = self._size(product(axis.size for axis in summed))
+        self.along = Along(offsets, self.strides, self.count)
         self.once: dict[nodes.Value, Value] = dict(points.numbers)  # what is the same all along
         self.spread: dict[nodes.Value, Value] = {}
         # a row that one vector holds stays in registers from walk to walk
@@ -132,7 +134,7 @@ class _Row:
     def begin(self, walk: Walk) -> None:
         """What a walk needs that is the same all along."""
         points = self.points
-        points.evaluate_once(walk.before, self.once, self.offsets)
+        points.evaluate_once(walk.before, self.once, self.along)
         used = {operand for op in walk.points for operand in op.operands} | set(walk.region(()).yields)
         for value in points.places:
             if value in used and value not in points.walks.varying and value not in self.once:
@@ -182,7 +184,7 @@ class _Row:
     def end(self) -> None:
         """Stores what is the same all along."""
         points = self.points
-        points.evaluate_once(points.walks.behind, self.once, self.offsets)
+        points.evaluate_once(points.walks.behind, self.once, self.along)
         for place, value in enumerate(points.region.yields):
             if value not in points.walks.varying:
                 self._store(value, place)

@@ -45,7 +45,7 @@ class Extent:
 def _gather(low: Lowering, op: Op) -> None:
     b, (rows, index) = low.b, op.operands
     with low.scratch(SCRATCH_BYTES) as scratch:
-        places = _address(low, index, scratch)
+        places = address(low, index, scratch)
         result = low.pointer(op.result) if has_storage(op.result) else at(b, scratch, WORD, emit.I8)
         fail_if_outside(low, op, index, places, result_type(rows).axes[0])
         _call(low, op, rows, index, [low.pointer(rows), places, result], _emit_gather)
@@ -53,12 +53,19 @@ def _gather(low: Lowering, op: Op) -> None:
             low.define(op.result, low.load_number(result, result_type(rows).element))
 
 
+@lowers("check_index")
+def _check_index(low: Lowering, op: Op) -> None:
+    (index,) = op.operands
+    with low.scratch(SCRATCH_BYTES) as scratch:
+        fail_if_outside(low, op, index, address(low, index, scratch), op.attributes["size"])
+
+
 @lowers("scatter_rows")
 def _scatter_rows(low: Lowering, op: Op) -> None:
     rows, index = op.operands
     clear_storage(low, low.pointer(op.result), low.size(storage_bytes(op.result.type)))
     with low.scratch(SCRATCH_BYTES) as scratch:
-        places, source = _address(low, index, scratch), _address(low, rows, at(low.b, scratch, WORD, emit.I8))
+        places, source = address(low, index, scratch), address(low, rows, at(low.b, scratch, WORD, emit.I8))
         _call(low, op, op.result, index, [source, places, low.pointer(op.result)], _emit_adding)
 
 
@@ -67,7 +74,7 @@ def _add_rows(low: Lowering, op: Op) -> None:
     """The result lies where the tensor lies."""
     x, rows, index = op.operands
     with low.scratch(SCRATCH_BYTES) as scratch:
-        places, source = _address(low, index, scratch), _address(low, rows, at(low.b, scratch, WORD, emit.I8))
+        places, source = address(low, index, scratch), address(low, rows, at(low.b, scratch, WORD, emit.I8))
         fail_if_outside(low, op, index, places, result_type(x).axes[0])
         _call(low, op, x, index, [source, places, low.pointer(op.result)], _emit_adding)
 
@@ -88,7 +95,7 @@ def fail_if_outside(low: Lowering, op: Op, index: nodes.Value, places: Value, si
     low.fail_if(found, Site("index", op), [bad, wrong, emit.size(low.size(size))])
 
 
-def _address(low: Lowering, value: nodes.Value, room: Value) -> Value:
+def address(low: Lowering, value: nodes.Value, room: Value) -> Value:
     """Where a tensor lies; one without axes is put into the room."""
     if has_storage(value):
         return low.pointer(value)

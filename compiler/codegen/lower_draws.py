@@ -14,8 +14,7 @@ from shapescript.compiler.codegen.leaf_updates import each_vector
 from shapescript.compiler.codegen.lowering import MEMORY_TYPES, Lowering, Site, lowers
 from shapescript.compiler.codegen.nests import SizeArguments
 from shapescript.compiler.codegen.random import Stream, emit_run, emit_words, stream
-from shapescript.compiler.codegen.reductions import reduce_run
-from shapescript.compiler.codegen.rows import Greatest
+from shapescript.compiler.codegen.reductions import Reduction, reduce_run
 from shapescript.compiler.codegen.split import Part, shares_of, split, split_elements
 from shapescript.compiler.ir.nodes import Op
 from shapescript.compiler.ir.sizes import product
@@ -67,6 +66,13 @@ def _categorical(low: Lowering, op: Op) -> None:
 def _earlier(b: Builder, x: Value, y: Value) -> Value:
     """The first of two rows, either of which may be ALL_GOOD."""
     return b.select(b.icmp_unsigned("<", x, y), x, y)
+
+
+class Greatest(Reduction):
+    """max whose zeros' signs don't matter, since only differences to it are used."""
+
+    def combine(self, b: Builder, x: Value, y: Value) -> Value:
+        return b.select(b.or_(b.fcmp_ordered(">", x, y), b.fcmp_unordered("uno", x, x)), x, y)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from shapescript.compiler.ops.rows_product import last_op, reduced_op
 from shapescript.compiler.ops.table import Contraction, Control, Host, Reduction, Scalar, View, entry
 from shapescript.compiler.ops.window_products import contraction_op
 
-WITHOUT_WORK = frozenset({"reserve", "bind_size", "check_slice", "optimiser_step", "mode_eval", "string"})
-PER_LOGIT = 4  # of a cross entropy: the largest, the difference to it, its exponential, their sum
+WITHOUT_WORK = frozenset({"reserve", "bind_size", "check_index", "check_slice", "optimiser_step", "mode_eval", "string"})
 PER_SQUARE = 2
 
 
@@ -62,8 +61,6 @@ def flops(op: Op) -> Size:
             return product(op.attributes["space"]) * _scalar_operations(op.regions[0])
         case "fused_reduction":
             return _of_fused_reduction(op)
-        case "cross_entropy":
-            return elements(op.operands[0]) * number(PER_LOGIT)
         case "global_norm":
             return elements(op.operands[0]) * number(PER_SQUARE)
         case "dropout" | "cumsum" | "scatter_rows" | "scale_model":

@@ -7,8 +7,9 @@ from shapescript.compiler.ir.sizes import product
 from shapescript.compiler.ir.types import Element, TensorType, Type
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.elementwise import FLOATS, Gradients
+from shapescript.compiler.ops.ordering import is_picked
 from shapescript.compiler.ops.shapes import operand_type, spread_back
-from shapescript.compiler.ops.table import Composite, Kernel, OpEntry, attribute, register, require
+from shapescript.compiler.ops.table import Composite, OpEntry, attribute, register, require
 
 
 def _infer_softmax(op: Op) -> tuple[Type, ...]:
@@ -58,8 +59,7 @@ def _cross_entropy_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradi
     if gradients[0] is not None:
         count = b.size(product(operand_type(op, 1).axes), kind.element)
         weight = b.spread(b.op("div", gradients[0], count), kind)
-        hit = b.op("eq", b.op("iota", axes=kind.axes, position=kind.rank - 1), b.broadcast(labels, kind.axes, tuple(range(kind.rank - 1))))
-        hot = b.op("select", hit, b.full(1.0, kind), b.full(0.0, kind))
+        hot = b.op("select", is_picked(b, kind, labels, kind.rank - 1), b.full(1.0, kind), b.full(0.0, kind))
         found = b.op("mul", b.op("sub", probabilities, hot), weight)
     if gradients[1] is not None:
         over = Op("softmax", (op.operands[0],), {"positions": (kind.rank - 1,)}, (probabilities,))
@@ -68,7 +68,19 @@ def _cross_entropy_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradi
     return [found, None]
 
 
+def _cross_entropy(b: Builder, op: Op) -> tuple[Value, ...]:
+    (logits, labels), last = op.operands, operand_type(op).rank - 1
+    b.emit("check_index", labels, size=operand_type(op).axes[last], called="cross_entropy")
+    along = Op("sum", (logits,), {"positions": (last,)}, ())
+    gaps = b.op("sub", logits, spread_back(b, b.op("max", logits, positions=(last,)), along))
+    powers = b.op("exp", gaps)
+    total = b.op("sum", powers, positions=(last,))
+    losses = b.op("sub", b.op("log", total), b.op("pick", gaps, labels, position=last))
+    loss = b.op("mean", losses, positions=tuple(range(last))) if last else losses
+    return loss, b.op("div", powers, spread_back(b, total, along))
+
+
 # cross_entropy(logits, labels) -> loss, probabilities: the class axis is the last. For each row, with top the largest logit:
 #   e = exp(z - top), total = sum e (rule 2), probabilities = e / total, row loss = log(total) - (z[label] - top);
 # loss = (sum of row losses in the labels' row-major order) / count. A label outside 0..classes-1 is R1101, no rows are R1103.
-register(OpEntry("cross_entropy", _infer_cross_entropy, _cross_entropy_derivative, Kernel("cross_entropy"), ordered=True))
+register(OpEntry("cross_entropy", _infer_cross_entropy, _cross_entropy_derivative, Composite(_cross_entropy), ordered=True))

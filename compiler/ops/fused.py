@@ -11,8 +11,9 @@ the extras' elements at the same place (maps as above, with the result's axes as
 
 fused_reduction(operands...) {space, maps, positions}: as kernel, with reductions over the axes `positions` of the space in the region:
 reduce(x) {kind, positions} is the reduction of x over these axes in the order of docs/exactness.md, the same at each of their points. So a
-region holds softmax, or a layer's normalisation. What is the same along these axes (`varies` says what isn't) is a result without them.
-It is ordered, since all reductions but sums fail where there is nothing to reduce.
+region holds softmax, or a layer's normalisation. at_index(x, index) {position} is x at the place along the only reduced axis, the
+last one, that the index says, the same at each point; for an index outside of the axis it is anything. What is the same along these axes
+(`varies` says what isn't) is a result without them. It is ordered, since all reductions but sums fail where there is nothing to reduce.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 
 from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.sizes import Size
-from shapescript.compiler.ir.types import TensorType, Type
+from shapescript.compiler.ir.types import INT, TensorType, Type
 from shapescript.compiler.ops.elementwise import FLOATS, NUMBERS
 from shapescript.compiler.ops.shapes import LETTERS, operand_type, without
 from shapescript.compiler.ops.table import Kernel, NoDerivative, OpEntry, attribute, entry, register, require
@@ -80,6 +81,12 @@ def _infer_reduce(op: Op) -> tuple[Type, ...]:
     return (kind,)
 
 
+def _infer_at_index(op: Op) -> tuple[Type, ...]:
+    require(operand_type(op, 1) == INT and not operand_type(op).axes, op, "takes an element and an index")
+    attribute(op, "position")
+    return (operand_type(op),)
+
+
 def varies(op: Op) -> set[Value]:
     """The values in the region of a fused reduction that differ along its reduced axes."""
     positions, (region,) = set(op.attributes["positions"]), op.regions
@@ -87,7 +94,7 @@ def varies(op: Op) -> set[Value]:
     found = {parameter for parameter, map_ in maps if not positions.isdisjoint(map_)}
     for inner in region.ops:
         is_index = inner.name == "iota" and inner.attributes["position"] in positions
-        is_given = inner.name != "reduce" and any(operand in found for operand in inner.operands)
+        is_given = inner.name not in ("reduce", "at_index") and any(operand in found for operand in inner.operands)
         if is_index or is_given or inner.name == "dropout":
             found.update(inner.results)
     return found
@@ -101,12 +108,15 @@ def _infer_fused_reduction(op: Op) -> tuple[Type, ...]:
     require(bool(positions) and list(positions) == sorted(set(positions)) and positions[-1] < len(space), op, "positions must ascend")
     reductions = [inner for inner in op.regions[0].ops if inner.name == "reduce"]
     require(all(inner.attributes["positions"] == positions for inner in reductions), op, "reduces over other axes")
+    indexed = [(inner.attributes["position"],) for inner in op.regions[0].ops if inner.name == "at_index"]
+    require(all(own == tuple(positions) == (len(space) - 1,) for own in indexed), op, "an index is one along the last axis")
     points, short = varies(op), without(space, positions)
     kinds = zip(op.regions[0].yields, _results(op, space), strict=True)
     return tuple(kind if value in points else TensorType(kind.element, short) for value, kind in kinds)
 
 
 register(OpEntry("reduce", _infer_reduce, NoDerivative.FORBIDDEN, Kernel("reduce")))
+register(OpEntry("at_index", _infer_at_index, NoDerivative.FORBIDDEN, Kernel("at_index")))
 register(OpEntry("fused_reduction", _infer_fused_reduction, NoDerivative.FORBIDDEN, Kernel("fused_reduction"), ordered=True))
 register(OpEntry("kernel", _infer_kernel, NoDerivative.FORBIDDEN, Kernel("kernel")))
 register(OpEntry("fused_contraction", _infer_fused_contraction, NoDerivative.FORBIDDEN, Kernel("fused_contraction")))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shapescript.compiler.ir.nodes import Op
+from shapescript.compiler.ir.nodes import Op, Value
 from shapescript.compiler.ir.sizes import Size
 from shapescript.compiler.ir.types import BOOL, Element, TensorType, Type
-from shapescript.compiler.ops.build import Builder
+from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.elementwise import FLOATS, NUMBERS, Gradients
-from shapescript.compiler.ops.shapes import operand_type
+from shapescript.compiler.ops.shapes import kept, operand_type, without
 from shapescript.compiler.ops.table import Kernel, NoDerivative, OpEntry, attribute, register, require
 
 
@@ -106,3 +106,41 @@ def _put_along_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients
 # result[a..., index[a..., j, c...], c...]. Not ordered: it may come to stand before the take_along that it belongs to and that refuses an
 # index outside, so here such an element is left out.
 register(OpEntry("put_along", _infer_put_along, _put_along_derivative, Kernel("put_along")))
+
+
+def _infer_check_index(op: Op) -> tuple[Type, ...]:
+    require(operand_type(op).element is Element.I64, op, "takes an index of ints")
+    attribute(op, "size"), attribute(op, "called")
+    return ()
+
+
+# check_index(index) {size, called}: R1101 unless all elements are in 0 to size - 1; `called` is the function that the message names.
+register(OpEntry("check_index", _infer_check_index, NoDerivative.ZERO, Kernel("check_index"), ordered=True))
+
+
+def _infer_pick(op: Op) -> tuple[Type, ...]:
+    require(len(op.operands) == 2, op, "takes a tensor and an index")
+    kind, position = _along(op)
+    wanted = TensorType(Element.I64, without(kind.axes, (position,)))
+    require(op.operands[1].type == wanted, op, "the index has the tensor's axes but one")
+    return (TensorType(kind.element, wanted.axes),)
+
+
+def is_picked(b: Builder, kind: TensorType, index: Value, position: int) -> Value:
+    """Of a tensor of this type: where its element is the one that the index says."""
+    return b.op("eq", b.op("iota", axes=kind.axes, position=position), b.broadcast(index, kind.axes, kept(kind.rank, (position,))))
+
+
+def _pick_derivative(b: Builder, op: Op, gradients: Gradients) -> Gradients:
+    """+0.0 + g at the element that was taken, else +0.0."""
+    if gradients[0] is None:
+        return [None, None]
+    kind, position = operand_type(op), op.attributes["position"]
+    added = b.op("add", b.full(0.0, result_type(gradients[0])), gradients[0])
+    spread = b.broadcast(added, kind.axes, kept(kind.rank, (position,)))
+    return [b.op("select", is_picked(b, kind, op.operands[1], position), spread, b.full(0.0, kind)), None]
+
+
+# pick(x, index) {position}: result[a..., c...] = x[a..., index[a..., c...], c...]. The index has been checked by `check_index`, but not
+# ordered behind it: it may stand before that, and for an index outside of the axis give anything.
+register(OpEntry("pick", _infer_pick, _pick_derivative, Kernel("pick")))

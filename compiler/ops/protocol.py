@@ -107,21 +107,14 @@ class ExecutionError(Exception):
 # ---- failures that both engines report, in one wording ----------------------------------------------------------------------------------
 
 
-def label_out_of_range(op: Op, index: int, value: int, classes: int) -> ExecutionError:
-    axis = op.operands[0].type.axes[-1]  # type: ignore[union-attr]
-    return ExecutionError(
-        "R1101",
-        f"label {value} at position {index}: cross_entropy's class axis {axis} has {classes} classes, so labels go from 0 to {classes - 1}",
-        op.span,
-    )
-
-
 def index_out_of_range(op: Op, position: int, value: int, size: int) -> ExecutionError:
-    axis = op.operands[0].type.axes[op.attributes.get("position", 0)]  # type: ignore[union-attr]
+    checked = op.attributes.get("size")  # of `check_index`, which has no tensor
+    axis = op.operands[0].type.axes[op.attributes.get("position", 0)] if checked is None else checked  # type: ignore[union-attr]
     called = op.attributes.get("called", op.name)
     one, several = ("label", "labels") if called in OF_LABELS else ("index", "indices")
     range_ = f"so {several} go from 0 to {size - 1}" if size else f"so there is no {one} into it"
-    text = f"{one} {value} at position {position}: {called}'s axis {axis} has {size} elements, {range_}"
+    what, many = ("class axis", "classes") if called in OF_LABELS else ("axis", "elements")
+    text = f"{one} {value} at position {position}: {called}'s {what} {axis} has {size} {many}, {range_}"
     return ExecutionError("R1101", text, op.span)
 
 

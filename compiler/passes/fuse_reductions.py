@@ -7,18 +7,21 @@ The rules by which groups form are in fusion_reduction_groups.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shapescript.compiler.ir.nodes import Block, Function, Op, Value
-from shapescript.compiler.ir.types import TensorType
+from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ops.build import Builder, rebuilt, result_type
+from shapescript.compiler.ops.elementwise import FLOATS
 from shapescript.compiler.ops.fused import REDUCTIONS
 from shapescript.compiler.ops.shapes import kept
 from shapescript.compiler.ops.table import Control, entry
 from shapescript.compiler.passes.epilogue_sinking import readers_of, sink_epilogues
 from shapescript.compiler.passes.fusion_access import Accesses, Map
 from shapescript.compiler.passes.fusion_groups import Group
-from shapescript.compiler.passes.fusion_reduction_groups import ReductionGroup, ReductionSchedule, parameters_of, space_of
+from shapescript.compiler.passes.fusion_reduction_groups import PLACES, ReductionGroup, ReductionSchedule, parameters_of, space_of
+
+BEHIND_ALL = (1 << 63) - 1  # of indices
 
 
 def fuse_reductions(function: Function) -> Function:
@@ -72,17 +75,41 @@ class _Region:
         self.parameters: dict[tuple[Value, Map], Value] = {}
         self.elements: dict[Value, Value] = {}  # what the group makes
         self.constants: dict[object, Value] = {}
+        self.reduced: dict[tuple[Value, str], Value] = {}
 
     def add(self, op: Op) -> None:
         with self.builder.at(op.span):
             operands = [self._element(*read) for read in zip(op.operands, parameters_of(op, self.group), strict=True)]
             if op.name in REDUCTIONS:
-                found = self.builder.op("reduce", *operands, kind=op.name, positions=self.group.positions, hint=op.result.hint)
-                self.elements[op.result] = found
+                self.elements[op.result] = self._reduced(operands[0], op.name, op.result.hint)
+            elif op.name == "pick":
+                self.elements[op.result] = self.builder.op("at_index", *operands, position=op.attributes["position"], hint=op.result.hint)
+            elif op.name in PLACES:
+                self.elements[op.result] = self._place(op, *operands)
             elif op.name == "kernel":
                 self._inline(op, operands)
             else:
                 self.elements[op.result] = self.builder.op(op.name, *operands, hint=op.result.hint, **op.attributes)
+
+    def _reduced(self, element: Value, kind: str, hint: str = "") -> Value:
+        if (element, kind) not in self.reduced:
+            self.reduced[element, kind] = self.builder.op("reduce", element, kind=kind, positions=self.group.positions, hint=hint)
+        return self.reduced[element, kind]
+
+    def _place(self, op: Op, element: Value) -> Value:
+        """The least index of those where the extreme is, or a NaN: where there is one, the extreme is NaN."""
+        b, (position,) = self.builder, op.attributes["positions"]
+        is_here = b.op("eq", element, self._reduced(element, op.name.removeprefix("arg")))
+        if result_type(element).element in FLOATS:
+            is_here = b.op("or", is_here, b.op("ne", element, element))
+        places = b.op("select", is_here, self._index(position), self._constant(BEHIND_ALL, Element.I64))
+        return self._reduced(places, "min", op.result.hint)
+
+    def _constant(self, value: float, element: Element) -> Value:
+        return self._made("constant", (), {"value": value, "element": element})
+
+    def _index(self, position: int) -> Value:
+        return self._made("iota", (), {"axes": (), "position": position})
 
     def _element(self, operand: Value, map_: Map) -> Value:
         if operand in self.elements:
@@ -102,15 +129,15 @@ class _Region:
                 attributes["position"] = rows[attributes["position"]]
             with self.builder.at(inner.span):
                 given = [values[value] for value in inner.operands]
-                values[inner.result] = self._made(inner, given, attributes)
+                values[inner.result] = self._made(inner.name, given, attributes, inner.result.hint)
         self.elements.update((result, values[value]) for result, value in zip(op.results, region.yields, strict=True))
 
-    def _made(self, op: Op, operands: Sequence[Value], attributes: dict[str, object]) -> Value:
+    def _made(self, name: str, operands: Sequence[Value], attributes: Mapping[str, object], hint: str = "") -> Value:
         """Constants and indices once for all that use them."""
-        key = (op.name, tuple((name, repr(value)) for name, value in attributes.items())) if not operands else None
+        key = (name, tuple((name, repr(value)) for name, value in attributes.items())) if not operands else None
         if key is not None and key in self.constants:
             return self.constants[key]
-        found = self.builder.op(op.name, *operands, hint=op.result.hint, **attributes)
+        found = self.builder.op(name, *operands, hint=hint, **attributes)
         if key is not None:
             self.constants[key] = found
         return found

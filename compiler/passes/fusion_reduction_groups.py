@@ -15,9 +15,11 @@ from shapescript.compiler.ops.fused import REDUCTIONS, varies
 from shapescript.compiler.ops.shapes import kept, without
 from shapescript.compiler.passes.fusion_access import Access, Accesses, Map, identity, is_elementwise, is_register
 from shapescript.compiler.passes.fusion_groups import Group, Schedule
+from shapescript.compiler.passes.reduction_walks import is_heavy
 from shapescript.compiler.records.dataclass import dataclass
 
 MOST_OPS = 96  # at a point
+PLACES = ("argmax", "argmin")
 SHORTEST = 8  # places of the innermost axis, below which vectors along it would be mostly empty
 
 
@@ -34,13 +36,20 @@ class ReductionGroup(Group):
 
 
 def space_of(op: Op) -> tuple[Size, ...] | None:
-    """Of a kernel, an elementwise operation or a reduction; None for what can't be in a group."""
+    """Of a kernel, an elementwise operation, a reduction or a pick; None for what can't be in a group."""
     if op.name == "kernel":
         return tuple(op.attributes["space"]) or None
     if is_elementwise(op):
         return result_type(op.result).axes
-    if op.name in REDUCTIONS and op.attributes["positions"]:
-        return result_type(op.operands[0]).axes
+    return result_type(op.operands[0]).axes if positions_of(op) else None
+
+
+def positions_of(op: Op) -> tuple[int, ...] | None:
+    """The axes of which an operation leaves one element for each place of the others, and can do so in a group; None of what doesn't."""
+    if op.name in (*REDUCTIONS, *PLACES):
+        return tuple(op.attributes["positions"]) or None
+    if op.name == "pick":
+        return (op.attributes["position"],)
     return None
 
 
@@ -48,6 +57,9 @@ def maps_of(op: Op) -> tuple[Map, ...]:
     """For each operand the places of its axes in the operation's space."""
     if op.name == "kernel":
         return tuple(map(tuple, op.attributes["maps"]))
+    if op.name == "pick":
+        rank = result_type(op.operands[0]).rank
+        return tuple(range(rank)), kept(rank, (op.attributes["position"],))
     return tuple(() if is_register(operand) else identity(operand) for operand in op.operands)
 
 
@@ -62,8 +74,9 @@ class ReductionSchedule(Schedule):
         super().__init__(accesses)
         over: dict[Value, set[Map]] = {}
         for op in ops:
-            if op.name in REDUCTIONS:
-                over.setdefault(op.operands[0], set()).add(tuple(op.attributes["positions"]))
+            positions = positions_of(op)
+            if positions:
+                over.setdefault(op.operands[0], set()).add(positions)
         self.reduced_over = {op: found for op in ops if len(found := set().union(*(over.get(value, set()) for value in op.results))) == 1}
 
     def add(self, op: Op) -> None:
@@ -73,9 +86,10 @@ class ReductionSchedule(Schedule):
             return
         self.accesses.define(op)
         reads = {Access(operand, map_) for operand, map_ in zip(op.operands, maps_of(op), strict=True)}
-        positions = tuple(op.attributes["positions"]) if op.name in REDUCTIONS else None
+        positions = positions_of(op)
         alone = ReductionGroup([op], space, self._makers(op.operands) | self._binders(op), reads, positions)
-        is_ordered = positions is not None and op.name != "sum" and not product(space[place] for place in positions).constant()
+        is_ordered = positions is not None and op.name not in ("sum", "pick")
+        is_ordered = is_ordered and not product(space[place] for place in positions or ()).constant()
         if is_ordered and self.last_ordered:
             alone.inputs.add(self.last_ordered)
         joined = self._joined(alone)
@@ -103,6 +117,11 @@ class ReductionSchedule(Schedule):
         positions = group.positions if isinstance(group, ReductionGroup) else None
         return {positions} if positions else self.reduced_over.get(group.ops[0], set())
 
+    def _is_for_another(self, reader: ReductionGroup) -> bool:
+        """Whether a kernel on rows is for a reduction over these, and costs much: there it is computed in vectors, here row by row."""
+        op = reader.ops[0]
+        return op in self.reduced_over and costs_much(op)
+
     def _draw_in(self, other: Group, group: Group) -> None:
         assert isinstance(other, ReductionGroup) and isinstance(group, ReductionGroup)
         if other.space != group.space:
@@ -126,7 +145,7 @@ class ReductionSchedule(Schedule):
         if len(found) != 1 or maker.space is None or reader.space is None:
             return False
         both = ReductionGroup([*maker.ops, *reader.ops], maker.space, positions=found.pop())
-        fits = reader.space == both.space or (reader.positions is None and reader.space == both.rows)
+        fits = reader.space == both.space or (reader.positions is None and reader.space == both.rows and not self._is_for_another(reader))
         if not fits or not pays(both) or sum(1 for _ in walk_ops(both.ops)) > MOST_OPS:
             return False
         made = {value for op in maker.ops for value in op.results}
@@ -134,17 +153,28 @@ class ReductionSchedule(Schedule):
 
 
 def pays(group: ReductionGroup) -> bool:
-    """Whether vectors along the innermost axis have enough to do."""
+    """Whether vectors along the innermost axis have enough to do. Where it is reduced they have no more in walks of their own."""
     assert group.space is not None
     places = group.space[-1].constant()
-    return places is None or places >= SHORTEST
+    return places is None or places >= SHORTEST or group.positions == (len(group.space) - 1,)
+
+
+def costs_much(op: Op) -> bool:
+    """Whether a kernel or an elementwise operation does more at a point than a few instructions."""
+    return positions_of(op) is None and any(map(is_heavy, op.regions[0].ops if op.name == "kernel" else [op]))
 
 
 def is_member(op: Op, group: ReductionGroup) -> bool:
     """Whether each result is what its type says: one for each point where it has the space's axes, else one for each row."""
-    if op.name in REDUCTIONS:
-        return True
     assert group.space is not None and group.positions is not None
+    if op.name in PLACES:  # in two walks, of which another takes the first as well, or what is computed twice costs little
+        is_alone = not any(other.name in REDUCTIONS for other in group.ops)
+        return group.positions == (len(group.space) - 1,) and not (is_alone and any(map(costs_much, group.ops)))
+    if op.name == "pick":  # of which what it needs at the one place is computed again
+        has_dropout = any(inner.name == "dropout" for inner in walk_ops(group.ops))
+        return group.positions == (len(group.space) - 1,) and group.space[-1].constant() != 1 and not has_dropout
+    if positions_of(op):
+        return True
     if space_of(op) == group.space:
         if op.name != "kernel":
             return any(not is_register(operand) for operand in op.operands)

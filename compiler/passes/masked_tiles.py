@@ -52,7 +52,7 @@ def filled_ends(product: Block, reduction: Op, place: int) -> tuple[Op, Ascendin
     others = [value for value in region.parameters if value in points and value is not region.parameters[place]]
     if others or any(op.name == "dropout" or (op.name == "iota" and op.result in points) for op in region.ops):
         return None
-    if any(op.name == "reduce" and not _is_float(op.result) for op in region.ops):
+    if any(op.name == "at_index" or (op.name == "reduce" and not _is_float(op.result)) for op in region.ops):
         return None
     return filling, where
 

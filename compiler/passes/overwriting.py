@@ -15,8 +15,6 @@ def overwritable(op: Op) -> tuple[int, ...]:
 
     Rows that end within a vector stay apart: loading a row would wait for the masked store of the one before (measured: twice the time).
     """
-    if op.name == "cross_entropy":
-        return () if _ends_within_a_vector(op.results[1].type) else (0,)
     if op.name == "cumsum":
         return (0,)
     if op.name == "fused_reduction":

@@ -228,7 +228,7 @@ class _Planner:
     def _can_be_left_out(self, block: Block, root: Value, start: int, lives: _Lives) -> bool:
         """Fields of a batch and second results that nobody reads are never made."""
         is_read = any(value in lives.last for value in self.lying[root])
-        return not is_read and (start < 0 or block.ops[start].name in ("cross_entropy", "kernel"))
+        return not is_read and (start < 0 or block.ops[start].name == "kernel")
 
     def _slot_for(self, block: Block, slots: list[_Occupied], root: Value, start: int, end: int, is_later: bool) -> _Occupied:
         """One that the storage may lie upon; where sizes are known later, one that is free too."""

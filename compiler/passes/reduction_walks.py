@@ -145,11 +145,23 @@ class _Planner:
         return None
 
 
+def _taken_behind(op: Op, first: int) -> set[Value]:
+    """The parameters of which one element is read once more behind the beginning of a walk."""
+    (region,), found = op.regions, set[Value]()
+    depth, varying = _depths(region), varies(op)
+    for inner in reversed(region.ops):
+        if inner.name == "at_index" and depth[inner.result] > first:
+            found.add(inner.operands[0])
+        elif inner.result in found and inner.result in varying:
+            found.update(inner.operands)
+    return found
+
+
 def overwritable_operands(op: Op) -> tuple[int, ...]:
     """Operands that a result may lie upon: read at the point itself, and never again once something has been written."""
     walks = walks_of(op).walks
     first = next((number for number, walk in enumerate(walks) if walk.stored), len(walks))
-    again = {value for walk in walks[first + 1 :] for value in walk.loaded}
+    again = {value for walk in walks[first + 1 :] for value in walk.loaded} | _taken_behind(op, first)
     here = tuple(range(len(op.attributes["space"])))
     places = enumerate(zip(op.regions[0].parameters, op.attributes["maps"], strict=True))
     return tuple(place for place, (parameter, map_) in places if tuple(map_) == here and parameter not in again)

@@ -141,7 +141,7 @@ class _Walk:
 
     def is_checked(self, op: Op, scope: _Scope) -> bool:
         """Whether the operation checks what has been checked before; notes what is checked from here on."""
-        place = (op.operands, op.attributes["size"]) if op.name == "check_slice" else None
+        place = (op.operands, op.attributes["size"]) if op.name in ("check_slice", "check_index") else None
         if (op.name == "check_finite" and scope.has_checked(op.operands[0])) or (place and scope.has_checked(place)):
             self.changed = True
             return True

@@ -12,7 +12,6 @@ from shapescript.compiler.ops.binding import bind_sizes
 from shapescript.compiler.ops.guards import guarded_optimisers
 from shapescript.compiler.ops.protocol import Host
 from shapescript.compiler.reference import (
-    classification,
     control,
     data,
     draws,
@@ -35,7 +34,6 @@ from shapescript.compiler.reference.frame import HANDLERS, Frame
 from shapescript.compiler.reference.layouts import Layouts
 
 GROUPS = (
-    classification,
     control,
     data,
     draws,

@@ -60,6 +60,19 @@ def _reduce(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
     return (found.reshape([1 if place in positions else extent for place, extent in enumerate(frame.space)]),)
 
 
+@handles("at_index")
+def _at_index(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    """Of an element at all points, by an index that is the same along the axis; one outside stands for 0."""
+    position, space = op.attributes["position"], frame.space
+    assert space is not None
+    x, index = np.broadcast_to(operands[0], space), np.asarray(operands[1])
+    once = tuple(1 if place == position else extent for place, extent in enumerate(space))
+    if not x.size:
+        return (np.zeros(once, x.dtype),)
+    inside = np.where((index >= 0) & (index < space[position]), index, 0)
+    return (np.take_along_axis(x, np.broadcast_to(inside, once), position),)
+
+
 def _evaluated(op: Op, elements: Sequence[Array], space: tuple[int, ...], frame: Frame) -> Sequence[Array]:
     return [np.broadcast_to(array, space) for array in _run_region(op, elements, space, frame)]
 

@@ -61,3 +61,20 @@ def _put_along(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
         inside = np.flatnonzero((places >= 0) & (places < size))
         found[places[inside], inside] += row[inside]
     return (np.moveaxis(found.reshape(size, *x.shape[1:]), 0, position),)
+
+
+@handles("check_index")
+def _check_index(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    check_index(op, operands[0], frame.size(op.attributes["size"], op.span))
+    return ()
+
+
+@handles("pick")
+def _pick(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    """An index outside, of which the check is still to come, stands for 0."""
+    (x, index), position = operands, op.attributes["position"]
+    if not index.size:
+        return (np.empty(index.shape, x.dtype),)
+    inside = np.where((index >= 0) & (index < x.shape[position]), index, 0)
+    one = inside.reshape(*index.shape[:position], 1, *index.shape[position:])
+    return (np.take_along_axis(x, one, position).reshape(index.shape),)

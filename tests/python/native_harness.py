@@ -21,6 +21,7 @@ from shapescript.compiler.numerics.optimisers import FIRST_CONSTANT, STEP
 from shapescript.compiler.ops.protocol import OptimiserState
 from shapescript.compiler.ops.table import infer
 from shapescript.compiler.passes.copies import insert_copies
+from shapescript.compiler.passes.expand import expand
 from shapescript.compiler.passes.fuse import fuse
 from shapescript.compiler.passes.fuse_reductions import fuse_reductions
 from shapescript.compiler.passes.simplify import simplify
@@ -46,7 +47,7 @@ class NotingHost(RecordingHost):
 def finished(function: Function, fused: bool = False) -> Function:
     """The function as an engine gets it."""
     fusion = (simplify, fuse, fuse_reductions, simplify) if fused else ()
-    passes: tuple[Callable[[Function], Function], ...] = (*fusion, insert_copies)
+    passes: tuple[Callable[[Function], Function], ...] = (expand, *fusion, insert_copies)
     for pass_ in passes:
         function = pass_(function)
         verify_function(function, infer)

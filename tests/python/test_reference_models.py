@@ -15,6 +15,7 @@ from shapescript.compiler.ir.types import FLOAT, Element, ListType, Member, Mode
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.protocol import ExecutionError, OptimiserState
 from shapescript.compiler.ops.table import NoDerivative, entry
+from shapescript.compiler.passes.expand import expand
 from shapescript.compiler.reference.engine import Evaluator
 from shapescript.compiler.reference.layouts import Layout
 
@@ -253,7 +254,7 @@ def training_step(model: ModelType, rate: float, limit: float) -> Evaluator:
 
     rows, inputs = axis("b"), next(leaf for leaf in sorted_leaves(model) if leaf.name == "hidden.weight").type.axes[1]
     types = [model, OptimiserType("AdamW", model), tensor(rows, inputs), tensor(rows, element=Element.I64)]
-    return Evaluator(function_of(types, build, mutable=(0, 1)))
+    return Evaluator(expand(function_of(types, build, mutable=(0, 1))))
 
 
 @pytest.mark.parametrize("limit", [0.05, 100.0])

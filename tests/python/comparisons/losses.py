@@ -66,7 +66,7 @@ def labelled(name: str, function: Callable[..., Tensor], **options: Any) -> Comp
     said = [key if value is True else f"{key} {value}" for key, value in options.items()]
     return Comparison(
         " ".join([name, "with" if said else "", *said]).replace("  ", " ").strip(),
-        ("take_along", *(("log_softmax",) if name == "cross_entropy" else ())),
+        ("check_index", "pick", *(("log_softmax",) if name == "cross_entropy" else ())),
         text,
         of_labels(function, **options),
         NEAR,
@@ -238,7 +238,7 @@ ENTRIES = (
     ),
     Comparison(
         "cross_entropy by its weights",
-        ("gather", "take_along"),
+        ("gather", "pick"),
         "dim C = 7\n\nfn f(x: T[b C], label: int[b], weight: T[C]) -> T[]:\n"
         "    return cross_entropy(x, label, weight=weight, smoothing=0.1)\n",
         by_weights,

@@ -96,14 +96,14 @@ ENTRIES = (
     ),
     Comparison(
         "pick",
-        ("take_along", "put_along"),
+        ("check_index", "pick"),
         f"{DIM}fn f(x: T[b V c], i: int[b c]) -> T[b c]:\n    return pick(x, i, over=V)\n",
         lambda x, i: x.gather(1, i[:, None]).squeeze(1),
         inputs=INDEX,
     ),
     Comparison(
         "pick of one row",
-        ("take_along",),
+        ("pick",),
         f"{DIM}fn f(x: T[V], i: int) -> T[]:\n    return pick(x, i, over=V)\n",
         lambda x, i: x[i],
         inputs={"i": lambda rng, shape, dtype: int(rng.integers(0, CLASSES))},
