@@ -7,6 +7,8 @@ generating code (measured on whole training steps: 0.22 s without, 0.55 s with, 
 
 from __future__ import annotations
 
+import ctypes
+import os
 import struct
 from typing import Any
 
@@ -66,7 +68,20 @@ def emit_object(module_text: str, target: Target) -> bytes:
 
 def emit_loadable(module_text: str, target: Target) -> bytes:
     """An object for `load_object`, for this machine. Ctrl-C doesn't wait for the end."""
-    return interruptible(lambda: bytes(target_machine(target, jit=True).emit_object(parse(module_text, target))))
+
+    def work() -> bytes:
+        data = bytes(target_machine(target, jit=True).emit_object(parse(module_text, target)))
+        _give_back()
+        return data
+
+    return interruptible(work)
+
+
+def _give_back() -> None:
+    """To the system, what LLVM has freed: it lies in the heap of a thread that has ended, where nothing else takes it. Only glibc is asked."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def emit_assembly(module_text: str, target: Target) -> str:
