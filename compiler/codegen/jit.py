@@ -78,7 +78,7 @@ def emit_loadable(module_text: str, target: Target) -> bytes:
 
 
 def _give_back() -> None:
-    """To the system, what LLVM has freed: it lies in the heap of a thread that has ended, where nothing else takes it. Only glibc is asked."""
+    """To the system, what LLVM has freed: it lies in the heap of a thread that ends, where nothing else takes it. Only glibc has it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
