@@ -21,6 +21,7 @@ from shapescript.compiler.passes.join_row_products import join_row_products
 from shapescript.compiler.passes.join_window_products import join_window_products
 from shapescript.compiler.passes.leafwise import split_leafwise
 from shapescript.compiler.passes.mark_zeros import mark_zeros
+from shapescript.compiler.passes.points_again import make_points_again
 from shapescript.compiler.passes.read_broadcasts import read_broadcasts
 from shapescript.compiler.passes.rows_again import make_rows_again
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
@@ -49,6 +50,7 @@ STEPS: tuple[tuple[str, tuple[Pass, ...]], ...] = (
             join_reductions,
             make_windows_again,
             make_rows_again,
+            make_points_again,
             join_row_products,
             mark_zeros,
             insert_copies,

@@ -30,7 +30,7 @@ def make_rows_again(function: Function) -> Function:
 
 def _block(block: Block) -> Block:
     ops = [rebuilt(op, op.operands, [_block(region) for region in op.regions], op.results) for op in block.ops]
-    work = _Work(ops, _reads(block))
+    work = _Work(ops, reads_in(block))
     for index in range(len(ops)):
         if work.ops[index].name == "reduced_contraction":
             for result in work.ops[index].results:
@@ -38,7 +38,7 @@ def _block(block: Block) -> Block:
     return Block(block.parameters, tuple(work.all_ops()), block.yields, block.symbols)
 
 
-def _reads(block: Block) -> dict[Value, list[int]]:
+def reads_in(block: Block) -> dict[Value, list[int]]:
     """The numbers of the operations that read a value: for what is in a region that of its operation, for the block's end the last."""
     found: dict[Value, list[int]] = {}
     for index, op in enumerate(block.ops):

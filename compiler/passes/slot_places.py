@@ -32,7 +32,7 @@ class Lifetime:
 
 def arranged(lifetimes: Sequence[Lifetime]) -> list[Slot]:
     """From the lowest place up, so that each follows those that it lies above."""
-    sizes = [_example_bytes(lifetime.size) for lifetime in lifetimes]
+    sizes = [example_bytes(lifetime.size) for lifetime in lifetimes]
     places: dict[int, int] = {}
     for index in sorted(range(len(lifetimes)), key=lambda index: (-sizes[index], lifetimes[index].first)):
         taken = sorted((places[other], sizes[other]) for other in places if lifetimes[other].meets(lifetimes[index]))
@@ -60,7 +60,7 @@ def _lowest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
     return place
 
 
-def _example_bytes(size: Size) -> int:
+def example_bytes(size: Size) -> int:
     return -(-max(_example(size), 1) // ALIGNMENT) * ALIGNMENT
 
 
