@@ -314,8 +314,19 @@ def store(b: Builder, value: Value, pointer: Value, mask: Value | None = None, a
     if mask is None:
         b.store(value, pointer, align=align)
         return
+    lane = _single_lane(mask)
+    if lane is not None:  # of a masked one of a single known lane LLVM 22 writes 4 bytes where the value was cut to 2
+        store(b, b.extract_element(value, I32(lane)), at(b, pointer, lane, element))
+        return
     name = f"llvm.masked.store.v{value.type.count}{_suffix(element)}.p0"
     b.call(declared(b, name, VOID, [value.type, PTR, I32, mask.type]), [value, pointer, I32(align), mask])
+
+
+def _single_lane(mask: Value) -> int | None:
+    """The lane of a constant mask that has one."""
+    lanes = mask.constant if isinstance(mask, ir.Constant) and isinstance(mask.constant, list) else []
+    taken = [place for place, lane in enumerate(lanes) if lane.constant]
+    return taken[0] if len(taken) == 1 else None
 
 
 def prefetch(b: Builder, pointer: Value, *, to_write: bool = False) -> None:
