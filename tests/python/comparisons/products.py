@@ -8,8 +8,20 @@ from comparisons.comparison import Comparison, Within
 
 ORDER = Within(16, "sums of products in two orders", absolute=8)
 
+THROUGH = Within(64, "sums of products and a softmax of long rows between", absolute=16)
+
 ENTRIES = (
     Comparison("matrix product", ("contraction",), "fn f(x: T[b n], w: T[n m]) -> T[b m]:\n    return x @ w\n", torch.matmul, ORDER),
+    Comparison(
+        "long rows between two products",
+        ("rows_product",),
+        "dim Long = 260\ndim D = 4\ndim E = 3\n\nfn f(x: T[b D], y: T[Long D], z: T[Long E]) -> T[b E]:\n"
+        "    return softmax(einsum(x, y: b D, Long D -> b Long), over=Long) @ z\n",
+        lambda x, y, z: torch.softmax(x @ y.T, -1) @ z,
+        THROUGH,
+        wrt=(),
+        extremes=(),
+    ),
     Comparison(
         "product of vectors",
         ("contraction",),
