@@ -55,9 +55,9 @@ def _iota(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
 
 @handles("by_leaf")
 def _by_leaf(op: Op, operands: Sequence[Any], frame: Frame) -> Sequence[Any]:
-    counts = np.diff(op.attributes["ends"], prepend=0)
-    numbers = np.stack([np.reshape(operand, ()) for operand in operands])
-    return (np.repeat(numbers[list(op.attributes["choice"])], counts),)
+    ends = op.attributes["ends"]
+    parts = zip(op.attributes["choice"], (0, *ends), ends, strict=False)
+    return (np.concatenate([np.full(end - start, operands[number]) for number, start, end in parts]),)
 
 
 # ---- host numbers

@@ -187,9 +187,11 @@ def test_what_needs_all_of_a_column_is_no_part_of_the_walk_down_it() -> None:
     assert names(fused([X, X, tensor(16)], lambda b, x, y, row: softmax(b, x, y, row, (0,))))[-1] == "kernel"
 
 
-def test_rows_that_would_leave_vectors_empty_stay_apart() -> None:
-    narrow = tensor(40, 4)
-    assert "fused_reduction" not in names(fused([narrow, narrow, tensor(4)], lambda b, x, y, row: softmax(b, x, y, row, (1,))))
+def test_columns_that_would_leave_vectors_empty_stay_apart() -> None:
+    """Rows as short join: a reduction along them has its vectors empty in a walk of its own, too."""
+    narrow = [tensor(40, 4), tensor(40, 4), tensor(4)]
+    assert "fused_reduction" not in names(fused(narrow, lambda b, x, y, row: softmax(b, x, y, row, (0,))))
+    assert names(fused(narrow, lambda b, x, y, row: softmax(b, x, y, row, (1,)))) == ["fused_reduction"]
 
 
 def test_dropout_of_what_a_row_has_goes_by_the_row() -> None:
