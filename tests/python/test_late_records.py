@@ -62,7 +62,7 @@ fn fails(sink: LogSink, x: [n]):
         if step == 70:
             write(sink, Count(x=int(max(x, over=n))))
 
-fn own_sinks(turns: int, path: str) -> LogSink:
+fn own_sinks(turns: int) -> LogSink:
     last = memory()
     for turn in 0..turns:
         for step in 0..5:
@@ -178,7 +178,7 @@ def test_each_place_writes_its_first_record_to_a_sink_at_once(program: Any, requ
     program.two(Script(told, "a"), Script(told, "b"), 30)
     assert len(requests) == 3
     requests.clear()
-    kept = program.own_sinks(20, "").records
+    kept = program.own_sinks(20).records
     assert [record.x for record in kept] == [10 * turn + step for turn in range(20) for step in range(5)]
     made, first_of_kept = 1 + 20, 20
     first_of_last = 1 + 18  # asked again where a new sink has got the number of one that has gone: from the third turn on
