@@ -230,7 +230,7 @@ class _Reading:
         return _Found(self.all.numbered(numbers, numbers), set())
 
     def _number(self, value: Value) -> Number | None:
-        """What stands for a number: a what a constant is, with its text, since -0 equals 0."""
+        """What stands for a number, the same at all places: the value itself, of a constant what it is."""
         op = self.all.definitions.get(value)
         if result_type(value).axes:
             if op is None or op.name != "broadcast" or result_type(op.operands[0]).axes:
