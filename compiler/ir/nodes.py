@@ -67,6 +67,9 @@ class Function:
     results: int
     span: Span | None = None
 
+    def with_body(self, body: Block) -> Function:
+        return Function(self.name, self.dims, body, self.mutable, self.results, self.span)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Module:

@@ -29,7 +29,7 @@ def insert_copies(function: Function) -> Function:
     changed = [value for value, mutable in zip(body.parameters, function.mutable, strict=True) if mutable]
     targets = [None] * function.results + [pass_.places.of.get(value) for value in changed]
     done = pass_.ended(pass_.block(body), targets)
-    return Function(function.name, function.dims, done, function.mutable, function.results, function.span)
+    return function.with_body(done)
 
 
 class _Copies:

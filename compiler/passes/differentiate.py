@@ -36,7 +36,7 @@ def differentiate(function: Function) -> Function:
     what can't be kept.
     """
     body = _Expansion().block(function.body)
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 class _Expansion:

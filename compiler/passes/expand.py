@@ -12,7 +12,7 @@ from shapescript.compiler.ops.table import Composite, entry
 
 def expand(function: Function) -> Function:
     body = _block(function.body, {})
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _block(block: Block, replaced: dict[Value, Value]) -> Block:

@@ -30,7 +30,7 @@ from shapescript.compiler.passes.fusion_uses import Uses, find_uses
 
 def fuse(function: Function) -> Function:
     body = _fused_block(function.body, Accesses())
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _fused_block(block: Block, accesses: Accesses) -> Block:

@@ -26,7 +26,7 @@ BEHIND_ALL = (1 << 63) - 1  # of indices
 
 def fuse_reductions(function: Function) -> Function:
     body = _fused_block(function.body, Accesses())
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _fused_block(block: Block, accesses: Accesses) -> Block:

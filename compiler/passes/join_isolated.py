@@ -14,7 +14,7 @@ from shapescript.compiler.passes.renaming import renamed_values
 
 def join_isolated(function: Function) -> Function:
     body = _block(function.body, {})
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _block(block: Block, names: dict[Value, Value]) -> Block:

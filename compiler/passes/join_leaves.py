@@ -22,7 +22,7 @@ from shapescript.compiler.passes.leaf_expressions import LeafExpressions, Packed
 
 def join_leaves(function: Function) -> Function:
     body = drop_dead(_joined(function.body, {}, {}))
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _joined(block: Block, outer: Mapping[Value, Op], outer_packed: Mapping[Value, Packed]) -> Block:

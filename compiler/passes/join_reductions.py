@@ -21,7 +21,7 @@ SHORTEST_ROW = 64  # elements: shorter rows are near anyway
 def join_reductions(function: Function) -> Function:
     uses = use_counts(function.body)
     body = _block(function.body, uses)
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _block(block: Block, uses: Mapping[Value, int]) -> Block:

@@ -21,7 +21,7 @@ WIDEST = 256  # columns of the second product
 
 def join_row_products(function: Function) -> Function:
     body = _block(function.body, use_counts(function.body))
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _block(block: Block, uses: Mapping[Value, int]) -> Block:

@@ -25,7 +25,7 @@ SHORTEST_RUN = 16  # places that are summed in an example: sums in memory are lo
 def join_window_products(function: Function) -> Function:
     uses = use_counts(function.body)
     body = drop_dead(_block(function.body, uses))
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _block(block: Block, uses: Mapping[Value, int]) -> Block:

@@ -16,7 +16,7 @@ Make = Callable[[Builder, Op], Value]
 def split_leafwise(function: Function) -> Function:
     """The function without operations on whole models. Raises CompileError E0901 where that comes to too many."""
     body = _Splitting(function).block(function.body)
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 class _Splitting:

@@ -19,7 +19,7 @@ SHORTEST = 256  # elements of an axis
 
 
 def mark_zeros(function: Function) -> Function:
-    return Function(function.name, function.dims, _block(function.body), function.mutable, function.results, function.span)
+    return function.with_body(_block(function.body))
 
 
 def _block(block: Block) -> Block:

@@ -32,7 +32,7 @@ LEAST_BYTES = 1 << 16  # for the sizes of an example: below it, what is kept is 
 
 
 def make_points_again(function: Function) -> Function:
-    return Function(function.name, function.dims, _block(function.body), function.mutable, function.results, function.span)
+    return function.with_body(_block(function.body))
 
 
 def _block(block: Block) -> Block:

@@ -14,7 +14,7 @@ FIRST_MAPPED = {"kernel": 0, "fused_reduction": 0, "fused_contraction": 2}  # th
 
 def read_broadcasts(function: Function) -> Function:
     body = drop_dead(_block(function.body))
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _block(block: Block) -> Block:

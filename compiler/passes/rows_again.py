@@ -25,7 +25,7 @@ MOST_STEPS = 128  # of the product: above, computing it again costs more than me
 
 
 def make_rows_again(function: Function) -> Function:
-    return Function(function.name, function.dims, _block(function.body), function.mutable, function.results, function.span)
+    return function.with_body(_block(function.body))
 
 
 def _block(block: Block) -> Block:

@@ -41,7 +41,7 @@ def simplify(function: Function) -> Function:
         body, rewritten = rewrite_single_uses(drop_dead(walk.block(body)))
         if not walk.changed and not rewritten:
             break
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def fold_conditions(function: Function) -> Function:
@@ -50,7 +50,7 @@ def fold_conditions(function: Function) -> Function:
     This much is done before differentiation; sharing subexpressions there would change the order in which adjoints are added.
     """
     body = drop_dead(_Walk((rules.constant,), shares=False).block(function.body))
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 @dataclass

@@ -27,7 +27,7 @@ def sink_scales(function: Function) -> Function:
     if not sunk:
         return function
     body = drop_dead(_Sinking(sunk).block(function.body))
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 class _Uses:

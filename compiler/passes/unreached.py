@@ -61,7 +61,7 @@ def mark_unreached(function: Function) -> Function:
             found.grew = False
             found.walk(function.body.ops)
     body = _marked(function.body, found)
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _marked(block: Block, found: _Reaching) -> Block:

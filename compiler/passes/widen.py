@@ -22,7 +22,7 @@ COMPUTES = frozenset({"add_slice", "fold", "print"})  # among moves, and what th
 
 
 def widen(function: Function) -> Function:
-    return Function(function.name, function.dims, _block(function.body), function.mutable, function.results, function.span)
+    return function.with_body(_block(function.body))
 
 
 def _block(block: Block) -> Block:

@@ -18,7 +18,7 @@ SOON = 8  # operations after which windows are still at hand
 
 def make_windows_again(function: Function) -> Function:
     body = drop_dead(_block(function.body))
-    return Function(function.name, function.dims, body, function.mutable, function.results, function.span)
+    return function.with_body(body)
 
 
 def _block(block: Block) -> Block:
