@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import shapescript
@@ -110,3 +111,35 @@ def assert_padding_is_zero(model: shapescript.Model, *buffers: Any) -> None:
         between[start : start + leaf.nbytes] = False
     for buffer in (model.buffer, *buffers):
         assert not buffer[between].any()
+
+
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+
+MIXED = """
+    empty: [0 3] = zeros
+    one: [1] = ones
+    wide: f64[19] = uniform(-1, 1)
+    long: [4097] = normal(0, 1)
+    exact: f64[] = ones
+    last: [3 17] = normal(0, 1)
+    buffer seen: int[2] = zeros
+    buffer mean: [5] = ones
+    buffer flag: bool[] = true
+"""
+
+
+def run_both(tmp_path: Path, members: str, case: Case, turns: int = 4) -> list[Any]:
+    """What updates and clipped updates leave, in each engine."""
+    found = []
+    for engine in ENGINES:
+        both = program(tmp_path, members, case, engine)
+        m, g = both.M(seed=3), both.M(seed=3)
+        state, rng, norms = case.ours(m), np.random.default_rng(5), []
+        for turn in range(turns):
+            fill(g, rng, scale=10.0 ** rng.integers(-3, 3))
+            both.step(m, state, g, 0.1 / (turn + 1))
+            norms.append(both.clipped(m, state, g, 0.05, 0.5))
+        assert_padding_is_zero(m, *(state.slot(name) for name in state.slot_names))
+        found.append((contents(m, state), norms))
+    return found

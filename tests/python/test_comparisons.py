@@ -35,7 +35,7 @@ WITHOUT_COUNTERPART: dict[str, str] = {
     "model_start": "a random stream of our own (test_random)",
     "replace_submodel": "a part of a model in another's place: no arithmetic (test_reference_models)",
     **dict.fromkeys(("categorical", "random_normal", "random_uniform"), "a random stream of our own: by its definition in test_draws"),
-    "sample_order": "a random stream of our own (test_texts)",
+    "sample_order": "a random stream of our own (test_text_windows)",
     "to_bf16": "rounding bit by bit, and operations of bf16 beside PyTorch's, in test_bfloat16",
     "to_bool": "no program converts to bool; the reference beside native code in test_kernel_scalars",
 }

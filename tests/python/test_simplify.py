@@ -2,63 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import pytest
 import random_tensor_programs as programs
-from evaluating import SPAN, RecordingHost, function_of, linear, tensor
+from evaluating import SPAN, RecordingHost, function_of, tensor
+from simplified_functions import bits, constant_of, names, simplified
 
-from shapescript.compiler.check.checker import check_source
-from shapescript.compiler.ir.nodes import Block, Function, Value, walk
+from shapescript.compiler.ir.nodes import Block, Value
 from shapescript.compiler.ir.sizes import fresh, number, of
 from shapescript.compiler.ir.types import (
     BOOL,
-    FLOAT,
     INT,
     MODE,
-    SINK,
     DatasetType,
     Element,
-    Member,
-    ModelType,
-    OptimiserType,
     RecordType,
     TensorType,
-    Type,
 )
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.table import infer
-from shapescript.compiler.passes.pipeline import compile_entry
 from shapescript.compiler.passes.simplify import fold_conditions, simplify
 from shapescript.compiler.reference.engine import Evaluator
-
-PAIR = ModelType("Pair", "main", (), (Member("one", linear(number(2), number(2))), Member("two", linear(number(2), number(2)))))
-F32_SCALAR = tensor()
-
-
-def simplified(types: Sequence[Type], build: Callable[..., Value | Sequence[Value]], mutable: Sequence[int] = ()) -> Function:
-    found = simplify(function_of(types, build, mutable))
-    verify_function(found, infer)
-    return found
-
-
-def names(function: Function) -> list[str]:
-    return [op.name for op in walk(function.body)]
-
-
-def constant_of(function: Function) -> object:
-    (value,) = function.body.yields
-    (op,) = [op for op in walk(function.body) if value in op.results]
-    assert op.name == "constant"
-    return op.attributes["value"]
-
-
-def bits(values: Sequence[object]) -> list[tuple[object, ...]]:
-    """What must be equal: shape, type and bytes, NaNs taken as one."""
-    arrays = [np.asarray(value) for value in values]
-    return [(a.shape, a.dtype, np.where(np.isnan(a), np.nan, a).astype(a.dtype).tobytes()) for a in arrays]
 
 
 @pytest.mark.parametrize("first", range(0, 160, 20))
@@ -164,91 +129,6 @@ def test_a_choice_by_a_known_condition() -> None:
     assert names(simplified([tensor(4), tensor(4)], build)) == []
 
 
-# ---- axes
-
-
-def test_double_transposes_and_broadcasts() -> None:
-    def back(b: Builder, x: Value) -> Value:
-        return b.op("transpose", b.op("transpose", x, permutation=(2, 0, 1)), permutation=(1, 2, 0))
-
-    assert names(simplified([tensor(2, 3, 4)], back)) == []
-
-    def spread(b: Builder, x: Value) -> Value:
-        once = b.broadcast(x, (number(2), number(3)), (1,))
-        return b.broadcast(once, (number(2), number(5), number(3)), (0, 2))
-
-    (op,) = walk(simplified([tensor(3)], spread).body)
-    assert op.name == "broadcast" and tuple(op.attributes["positions"]) == (2,)
-
-
-def test_work_on_what_is_spread_is_done_before() -> None:
-    def build(b: Builder, x: Value, y: Value) -> Value:
-        axes = (number(2), number(3), number(4))
-        return b.op("mul", b.op("exp", b.broadcast(x, axes, (1,))), b.broadcast(y, axes, ()))
-
-    found = simplified([tensor(3), F32_SCALAR], build)
-    assert [str(op.result.type) for op in walk(found.body) if op.name in ("exp", "mul")] == ["f32[3]", "f32[3]"]
-
-
-def test_a_product_reads_transposed_operands_and_writes_transposed_results() -> None:
-    def build(b: Builder, x: Value, y: Value) -> Value:
-        turned = b.op("transpose", y, permutation=(1, 0))
-        return b.op("transpose", b.op("contraction", x, turned, left=(0, 1), right=(1, 2), out=(0, 2)), permutation=(1, 0))
-
-    (op,) = walk(simplified([tensor(3, 4), tensor(5, 4)], build).body)
-    assert (op.attributes["left"], op.attributes["right"], op.attributes["out"]) == ((0, 1), (2, 1), (2, 0))
-
-
-def test_the_order_of_a_sum_over_two_axes_is_kept() -> None:
-    """Reading the left operand transposed would sum in another order; the right one may be read so."""
-
-    def build(b: Builder, x: Value, y: Value) -> Value:
-        return b.op(
-            "contraction",
-            b.op("transpose", x, permutation=(1, 0)),
-            b.op("transpose", y, permutation=(1, 0)),
-            left=(0, 1),
-            right=(0, 1),
-            out=(),
-        )
-
-    (turn, product) = walk(simplified([tensor(3, 4), tensor(3, 4)], build).body)
-    assert turn.name == "transpose" and product.attributes["right"] == (1, 0)
-
-
-def test_leading_axes_of_a_product_are_not_merged() -> None:
-    """linear over `[..s I]`: the reshapes around it are gone, in the gradient too."""
-    sizes = {name: number(value) for name, value in (("b", 2), ("n", 3), ("I", 4), ("O", 5))}
-    flat = (number(6), sizes["I"])
-
-    def build(b: Builder, x: Value, w: Value, bias: Value) -> list[Value]:
-        rows = b.op("reshape", x, axes=flat)
-        y = b.op("contraction", rows, w, left=(0, 1), right=(2, 1), out=(0, 2))
-        y = b.op("add", y, b.broadcast(bias, (number(6), sizes["O"]), (1,)))
-        y = b.op("tanh", b.op("reshape", y, axes=(sizes["b"], sizes["n"], sizes["O"])))
-        g = b.op("reshape", y, axes=(number(6), sizes["O"]))
-        return [y, b.op("contraction", g, rows, left=(0, 1), right=(0, 2), out=(1, 2)), b.op("sum", g, positions=(0,))]
-
-    types = [tensor(2, 3, 4), tensor(5, 4), tensor(5)]
-    function = function_of(types, build)
-    changed = simplify(function)
-    assert "reshape" not in names(changed)
-    given = [np.random.default_rng(0).normal(0, 1, [axis.constant() for axis in type_.axes]).astype(np.float32) for type_ in types]
-    before, after = (Evaluator(f).run(given, RecordingHost()) for f in (function, changed))
-    assert bits(before) == bits(after)
-
-
-def test_a_group_opened_otherwise_stays_a_reshape() -> None:
-    """(p q) opened as (q p) is no identity."""
-
-    def build(b: Builder, x: Value) -> Value:
-        opened = b.op("reshape", x, axes=(number(2), number(3)))
-        turned = b.op("transpose", opened, permutation=(1, 0))
-        return b.op("reshape", turned, axes=(number(6),))
-
-    assert names(simplified([tensor(6)], build)) == ["reshape", "transpose", "reshape"]
-
-
 # ---- common subexpressions, dead code, loops
 
 
@@ -348,78 +228,3 @@ def test_before_differentiation_only_conditions_are_folded() -> None:
         return [found, b.op("exp", x)]
 
     assert names(fold_conditions(function_of([tensor(4)], build))) == ["exp", "exp"], "not shared: adjoints are added use by use"
-
-
-# ---- models
-
-
-def test_parts_of_what_was_put_together() -> None:
-    def build(b: Builder, m: Value, n: Value) -> list[Value]:
-        whole = b.op("replace_submodel", m, b.op("submodel", n, path="one"), path="two")
-        return [b.op("leaf", whole, path="two.bias"), b.op("leaf", whole, path="one.bias"), b.op("submodel", whole, path="two")]
-
-    function = simplified([PAIR, PAIR], build)
-    assert sorted(names(function)) == ["leaf", "leaf", "submodel"]
-    assert [op.operands[0] is function.body.parameters[0] for op in function.body.ops if op.name == "leaf"].count(True) == 1
-
-    def packed(b: Builder, m: Value) -> Value:
-        leaves = [b.op("leaf", m, path=f"{part}.{name}") for part in ("one", "two") for name in ("bias", "weight")]
-        return b.op("pack", *leaves, model=PAIR)
-
-    assert names(simplified([PAIR], packed)) == []
-
-
-def step(b: Builder, m: Value, opt: Value, g: Value, f: Value, keep: bool = False) -> list[Value]:
-    b.emit("check_finite", g, what="gradient")
-    norm = b.op("global_norm", g)
-    scaled = b.op("scale_model", g, f)
-    b.emit("check_finite", scaled, what="gradient")
-    found = b.emit("update", m, opt, scaled, norm, b.constant(1.0, Element.F32), kind="AdamW")
-    return [scaled, *found] if keep else [*found]
-
-
-def test_clipping_and_the_update_are_one_pass() -> None:
-    types = [PAIR, OptimiserType("AdamW", PAIR), PAIR, F32_SCALAR]
-    function = simplified(types, step, mutable=[0, 1])
-    assert names(function) == ["check_finite", "global_norm", "update"]
-    assert function.body.ops[-1].operands[4] is function.body.parameters[3]
-    kept = simplified(types, lambda b, *operands: step(b, *operands, keep=True), mutable=[0, 1])
-    assert "scale_model" in names(kept)
-
-
-def test_an_evaluation_mode_draws_nothing() -> None:
-    def build(b: Builder, x: Value) -> Value:
-        seed, draw = b.emit("mode_draw", b.op("mode_eval"))
-        return b.op("dropout", x, b.float_constant(0.1), seed, draw)
-
-    assert names(simplified([tensor(4)], build)) == []
-
-
-def test_dead_code_keeps_effects() -> None:
-    def build(b: Builder, sink: Value, x: Value, r: Value) -> Value:
-        b.op("exp", x)
-        b.emit("write", sink, r, record="R", fields=("r",))
-        return x
-
-    assert names(simplified([SINK, tensor(4), FLOAT], build)) == ["write"]
-
-
-UNLIKE_OPERANDS = """
-dim D = 4
-dim H = 3
-
-model Net:
-    weight: f64[D H] = zeros
-    bias: [H] = zeros
-
-fn f(x: [b H], m: Net) -> ([b H], [D H], f64[H]):
-    return where(arange[H] % 3 == 1, x, m.bias), f32(m.weight), f64(arange[H])
-"""
-
-
-def test_operations_on_models_and_of_nothing() -> None:
-    """A conversion of a model's part, and a fused pass over what a pass without operands made: no rule takes them for its own."""
-    checked = check_source(UNLIKE_OPERANDS)
-    (signature,) = checked.functions["f"]
-    assert checked.module is not None
-    verify_function(compile_entry(checked.module, signature.key, {}), infer)
