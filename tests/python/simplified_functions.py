@@ -9,11 +9,7 @@ from evaluating import function_of, linear, tensor
 
 from shapescript.compiler.ir.nodes import Function, Value, walk
 from shapescript.compiler.ir.sizes import number
-from shapescript.compiler.ir.types import (
-    Member,
-    ModelType,
-    Type,
-)
+from shapescript.compiler.ir.types import Member, ModelType, Type
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.ops.table import infer
 from shapescript.compiler.passes.simplify import simplify

@@ -12,10 +12,6 @@ from optimiser_samples import Case, contents, each_engine, program
 import shapescript
 from shapescript.engines import EngineName
 
-STEPS = 200
-RATE = 0.02
-
-
 COMPUTED = """
 fn sgd(m: M, momentum: float, nesterov: bool, decay: float, dampening: float) -> Sgd[M]:
     return Sgd(m, momentum, nesterov, decay, dampening)

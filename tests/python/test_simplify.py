@@ -10,15 +10,7 @@ from simplified_functions import bits, constant_of, names, simplified
 
 from shapescript.compiler.ir.nodes import Block, Value
 from shapescript.compiler.ir.sizes import fresh, number, of
-from shapescript.compiler.ir.types import (
-    BOOL,
-    INT,
-    MODE,
-    DatasetType,
-    Element,
-    RecordType,
-    TensorType,
-)
+from shapescript.compiler.ir.types import BOOL, INT, MODE, DatasetType, Element, RecordType, TensorType
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.ops.build import Builder, result_type
 from shapescript.compiler.ops.table import infer

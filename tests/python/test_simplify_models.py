@@ -7,12 +7,7 @@ from simplified_functions import F32_SCALAR, PAIR, names, simplified
 
 from shapescript.compiler.check.checker import check_source
 from shapescript.compiler.ir.nodes import Value
-from shapescript.compiler.ir.types import (
-    FLOAT,
-    SINK,
-    Element,
-    OptimiserType,
-)
+from shapescript.compiler.ir.types import FLOAT, SINK, Element, OptimiserType
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.ops.build import Builder
 from shapescript.compiler.ops.table import infer
