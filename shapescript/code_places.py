@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from shapescript.compile_keys import Key, compiler_digest
 from shapescript.object_cache import Damaged, ObjectCache
+
+T = TypeVar("T")
 
 
 class CodePlace:
@@ -13,12 +18,13 @@ class CodePlace:
         self.cache, self.key = cache, key
         self.name = file_name(key)
 
-    def found(self) -> tuple[bytes | None, str]:
-        """What is there; where that is damaged, how."""
+    def found(self, load: Callable[[bytes], T]) -> tuple[T | None, str]:
+        """What is made of the bytes that are there; where they are damaged or nothing can be made of them, how."""
         try:
-            return self.cache.read(self.name), ""
-        except Damaged as error:
-            return None, no_use(error)
+            data = self.cache.read(self.name)
+            return None if data is None else load(data), ""
+        except Exception as error:  # whatever bytes are there, the program runs
+            return None, _no_use(error)
 
     def cause(self) -> str:
         """Why there is nothing."""
@@ -53,7 +59,7 @@ def code_place(cache: ObjectCache, key: Key | None) -> CodePlace | str:
     return "the compiler's files have changed since it was loaded" if key is None else CodePlace(cache, key)
 
 
-def no_use(error: Exception) -> str:
+def _no_use(error: Exception) -> str:
     kind = "" if isinstance(error, Damaged) else f"{type(error).__name__}: "
     return f"what the cache has is no use: {kind}{error}"
 

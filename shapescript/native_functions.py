@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from shapescript.cache_settings import user_cache
 from shapescript.checking import stage
-from shapescript.code_places import CodePlace, code_place, no_use
+from shapescript.code_places import CodePlace, code_place
 from shapescript.compile_keys import key_of
 from shapescript.compile_log import CompileLog, told
 from shapescript.compiler.codegen.artifact_data import code_from_bytes, from_bytes, to_bytes
@@ -81,18 +81,14 @@ class _Place:
 
     def found(self, target: Target) -> tuple[NativeFunction | None, str]:
         """What is there; where that is damaged, how."""
-        data, damage = self.code.found()
-        if data is None:
-            return None, damage
-        try:
-            return load_artifact(from_bytes(data, self.program.places), target), ""
-        except Exception as error:  # whatever bytes are there, the program runs
-            return None, no_use(error)
+        return self.code.found(lambda data: load_artifact(from_bytes(data, self.program.places), target))
 
     def learn(self, target: Target) -> None:
         """Take over the kernels of what the function was before, most of which it will have again."""
         with suppress(Exception):  # whatever bytes are there, the program runs
-            KNOWN.add(target, code_from_bytes(self.code.before() or b""))
+            data = self.code.before()
+            if data is not None:
+                KNOWN.add(target, code_from_bytes(data))
 
     def keep(self, artifact: Artifact) -> str | None:
         """Gives why it can't be kept."""

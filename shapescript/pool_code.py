@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shapescript.cache_settings import user_cache
-from shapescript.code_places import CodePlace, code_place, no_use
+from shapescript.code_places import CodePlace, code_place
 from shapescript.compile_keys import key_of_part
 from shapescript.compile_log import CompileLog
 from shapescript.compiler.codegen.loading import NativeCode, load_object
@@ -19,15 +19,10 @@ def pool_code(target: Target) -> NativeCode:
     place = "the cache is off" if cache is None else code_place(cache, key_of_part(WHAT, target))
     if isinstance(place, str):
         return _compiled(target, log, None, place)
-    data, cause = place.found()
-    if data is not None:
-        try:
-            code = load_object(data, target)
-        except ValueError as error:
-            cause = no_use(error)
-        else:
-            log.loaded()
-            return code
+    found, cause = place.found(lambda data: load_object(data, target))
+    if found is not None:
+        log.loaded()
+        return found
     if log.wanted:
         cause = cause or place.cause()
     log.done("looking it up")
