@@ -175,7 +175,7 @@ def _each_place(b: Builder, sizes: Sizes, size: emit.Size, part: Part, body: Pla
 
 
 def _emit_take(b: Builder, element: ElementType, tensors: Sequence[Value], sizes: Sizes, size: emit.Size, part: Part) -> None:
-    """tensors: the addresses of x, index and result."""
+    """tensors: the addresses of x, index and result. An index into nothing, whose check is still to come, reads nothing."""
     (source, index, result), behind = tensors, sizes[2]
 
     def take(place: Value, start: Value, k: Value) -> None:
@@ -183,7 +183,7 @@ def _emit_take(b: Builder, element: ElementType, tensors: Sequence[Value], sizes
         here = b.add(b.add(start, b.mul(row, emit.size(behind))), k)
         store(b, load(b, at(b, source, here, element), element), at(b, result, place, element))
 
-    _each_place(b, sizes, size, part, take)
+    where_any(b, [size], lambda: _each_place(b, sizes, size, part, take))
 
 
 def _emit_put(b: Builder, element: ElementType, tensors: Sequence[Value], sizes: Sizes, size: emit.Size, part: Part) -> None:

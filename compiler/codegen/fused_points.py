@@ -10,7 +10,7 @@ from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.dropout import Mask
 from shapescript.compiler.codegen.elements import Dropped, emit_region
 from shapescript.compiler.codegen.emit import I8, I32, I64, Builder, Value, at, iota, load, splat, store, store_strided
-from shapescript.compiler.codegen.lowering import MEMORY_TYPES
+from shapescript.compiler.codegen.lowering import MEMORY_TYPES, REGISTER_TYPES
 from shapescript.compiler.codegen.nests import Offsets, step
 from shapescript.compiler.codegen.reductions import Reduction
 from shapescript.compiler.codegen.row_tails import RowTail
@@ -84,7 +84,8 @@ class Points:
                 self._evaluate_once([op], known, along.offsets)
 
     def _at_index(self, op: Op, known: dict[nodes.Value, Value], along: Along) -> Value:
-        """What the operand is at one point of the row: computed there, of what is known of the row."""
+        """What the operand is at one point of the row: computed there, of what is known of the row. Of a row without points, where the
+        index's check is still to come, it is 0."""
         b, (wanted, index) = self.b, op.operands
         if index in self.places and index not in known:
             known[index] = self.number(index, along.offsets)
@@ -95,9 +96,16 @@ class Points:
             if inner.result in used and inner.result not in known:
                 ops.append(inner)
                 used.update(inner.operands)
-        own = dict(known)
-        self._evaluate_once(ops[::-1], own, there)
-        return own[wanted] if wanted in own else self.number(wanted, there)
+
+        def at_point() -> list[Value]:
+            own = dict(known)
+            self._evaluate_once(ops[::-1], own, there)
+            return [own[wanted] if wanted in own else self.number(wanted, there)]
+
+        if isinstance(along.count, int) and along.count:
+            return at_point()[0]
+        nothing = emit.constant(0, REGISTER_TYPES[result_type(wanted).element])
+        return emit.choose(b, b.icmp_signed(">", emit.size(along.count), I64(0)), at_point, lambda: [nothing])[0]
 
     def _evaluate_once(self, ops: Sequence[Op], known: dict[nodes.Value, Value], offsets: Offsets) -> None:
         b = self.b

@@ -89,7 +89,7 @@ def fenced(array: Array, at_end: bool) -> Array:
     span = high - low if array.size else 0
     memory = Fenced(span)
     start = memory.room - span if at_end else 0
-    copy = np.ndarray(array.shape, array.dtype, memory.bytes[start : start + span] if span else bytearray(8), 0, array.strides)
+    copy = np.ndarray(array.shape, array.dtype, memory.bytes, start, array.strides)
     copy[...] = array
     return copy
 

@@ -353,3 +353,33 @@ def test_errors_of_a_run(both: Both, engine: str) -> None:
     with pytest.raises(shapescript.DataError, match="R1101: index -1 at position 0: scatter_add's axis v has 3 elements"):
         program.counts(np.array([-1]), np.zeros(3, np.int64))
     assert program.best(np.zeros((0, 3), np.float32))[1].shape == (0, 3)
+
+
+PICKS = """
+fn alone(x: [b c], i: int[b]) -> [b]:
+    return pick(x, i, over=c)
+
+fn behind_a_sum(x: [b c], i: int[b]) -> ([b], [b]):
+    s = sum(x, over=c)
+    return s, pick(x, i, over=c)
+
+fn of_what_is_computed(x: [b c], i: int[b]) -> [b]:
+    y = exp(x) * 2.0
+    print("here")
+    return pick(y, i, over=c) + sum(y, over=c)
+"""
+
+
+@pytest.mark.parametrize("name", ["alone", "behind_a_sum", "of_what_is_computed"])
+def test_a_pick_from_nothing_reads_nothing(tmp_path: Path, name: str) -> None:
+    """What fusion makes of it may stand before the check of the index."""
+    (tmp_path / "picks.ss").write_text(PICKS)
+    program = shapescript.load(tmp_path / "picks.ss")
+    for at_end in (False, True):
+        for x in (np.zeros((3, 0), np.float32), np.ones((3, 1), np.float32)):
+            given = fenced(x, at_end), fenced(np.zeros(3, np.int64), at_end)
+            if x.size:
+                getattr(program, name)(*given)
+            else:
+                with pytest.raises(shapescript.DataError, match="pick's axis c has 0 elements, so there is no index into it"):
+                    getattr(program, name)(*given)
