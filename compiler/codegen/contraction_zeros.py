@@ -7,9 +7,11 @@ zeros; where zeros come last, they are gone through if a sum of the tile is -0.0
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.emit import F32, I1, I32, I64, Builder, Size, Value
+from shapescript.compiler.codegen.emit import I64, Builder, Size, Value
+from shapescript.compiler.codegen.zeros import are_minus_zeros
 from shapescript.compiler.records.dataclass import dataclass
 
 Steps = Callable[[Size, Size, Sequence[Value]], list[Value]]
@@ -47,10 +49,4 @@ def emit_steps(
 
 def _is_minus_zero(b: Builder, sums: Sequence[Value]) -> Value:
     """Whether a lane of one of them is -0.0."""
-    lanes, element = sums[0].type.count, emit.scalar_of(sums[0].type)
-    bits = emit.vector_of(I32 if element == F32 else I64, lanes)
-    sign = b.bitcast(emit.constant(-0.0, sums[0].type), bits)
-    found = emit.constant(0, emit.vector_of(I1, lanes))
-    for value in sums:
-        found = b.or_(found, b.icmp_signed("==", b.bitcast(value, bits), sign))
-    return emit.lane_tree(b, found, b.or_)
+    return emit.lane_tree(b, reduce(b.or_, [are_minus_zeros(b, value) for value in sums]), b.or_)

@@ -41,9 +41,13 @@ def are_finite(b: Builder, element: ElementType, pointer: Value, rows: Size, str
 
 def has_minus_zero(b: Builder, element: ElementType, pointer: Value, rows: Size, stride: Size, width: int) -> Value:
     """Whether a number of so many rows is -0.0."""
-    bits = emit.vector_of(I32 if element == F32 else I64, LANES)
-    sign = b.bitcast(emit.constant(-0.0, emit.vector_of(element, LANES)), bits)
-    return _is_any(b, element, pointer, rows, stride, width, lambda x: b.icmp_signed("==", b.bitcast(x, bits), sign))
+    return _is_any(b, element, pointer, rows, stride, width, lambda x: are_minus_zeros(b, x))
+
+
+def are_minus_zeros(b: Builder, numbers: Value) -> Value:
+    """Which lanes of a vector are -0.0."""
+    bits = emit.vector_of(I32 if emit.scalar_of(numbers.type) == F32 else I64, numbers.type.count)
+    return b.icmp_signed("==", b.bitcast(numbers, bits), b.bitcast(emit.constant(-0.0, numbers.type), bits))
 
 
 def _is_any(
