@@ -64,10 +64,11 @@ def forks(pool: Pool, job: int) -> Callable[[Any, int], None]:
 
 
 def eventually(what: Callable[[], bool]) -> bool:
+    """Whether it's seen to hold, once: a worker that has just been waked is no longer what it was a moment before."""
     end = time.monotonic() + PATIENCE
-    while not what() and time.monotonic() < end:
+    while not (holds := what()) and time.monotonic() < end:
         time.sleep(0.001)
-    return what()
+    return holds
 
 
 def asleep(pool: Pool) -> bool:
