@@ -19,7 +19,7 @@ from shapescript.compiler.codegen.context import Word, load_address, load_word
 from shapescript.compiler.codegen.emit import I64, PTR, Builder, Size, Value, at
 from shapescript.compiler.codegen.lowering import HOST_FAILED, START_WORKERS, Lowering, ask
 from shapescript.compiler.codegen.machine import FunctionAt
-from shapescript.compiler.codegen.pool import SHARE, Place, give_back, take
+from shapescript.compiler.codegen.pool import SHARE, Place, give_back, is_resting, take
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.thread_count import GRAIN
 from shapescript.compiler.records.dataclass import dataclass
@@ -64,7 +64,8 @@ def _shares(module: Any, target: Target) -> Any:
     threads = load_word(b, context, Word.THREADS)
     with b.if_then(b.icmp_signed("<=", emit.size(extents.least(b, threads, units)), I64(1))):
         b.ret(I64(1))
-    worth = b.udiv(work, load_word(b, context, Word.GRAIN))
+    grain = load_word(b, context, Word.GRAIN)
+    worth = b.udiv(work, grain)
     with b.if_then(b.icmp_unsigned("<=", worth, I64(1))):
         b.ret(I64(1))
     with b.if_then(b.icmp_signed("==", load_word(b, context, Word.POOL), I64(0)), likely=False):
@@ -73,6 +74,9 @@ def _shares(module: Any, target: Target) -> Any:
             b.ret(I64(NOT_ANSWERED))
         with b.if_then(b.icmp_signed("==", load_word(b, context, Word.POOL), I64(0))):
             b.ret(I64(1))
+    rests = b.and_(b.icmp_signed(">", grain, I64(1)), is_resting(b, target, load_address(b, context, Word.POOL)))
+    with b.if_then(rests, likely=False):
+        b.ret(I64(1))
     b.ret(emit.size(extents.least(b, extents.least(b, load_word(b, context, Word.THREADS), units), worth)))
     return fn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
@@ -16,7 +17,8 @@ from llvmlite import ir
 
 from shapescript.compiler.codegen import emit, jit
 from shapescript.compiler.codegen.emit import F32, I64, at
-from shapescript.compiler.codegen.pool import LINE, SHARE, WORKER_LINES, Place, Worker
+from shapescript.compiler.codegen.machine import clock
+from shapescript.compiler.codegen.pool import CLOCK, LINE, LONGEST_REST, SHARE, WORKER_LINES, Place, Worker
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.workers import Pool
 
@@ -57,6 +59,12 @@ def meet(b: Any, arrived: Any, shares: int) -> None:
     b.position_at_end(look)
     b.cbranch(b.icmp_signed(">=", b.load_atomic(arrived, "seq_cst", 8, typ=I64), wanted), over, look)
     b.position_at_end(over)
+
+
+def pool_clock(pool: Pool) -> Callable[[], int]:
+    """The clock that the pool's callers read."""
+    found: Callable[[], int] = pool._code.function(CLOCK, [], ctypes.c_int64)
+    return found
 
 
 def forks(pool: Pool, job: int) -> Callable[[Any, int], None]:
@@ -158,6 +166,46 @@ def test_a_late_worker_takes_no_share_of_another_job(pool: Pool, counting: Any) 
     assert counts.tolist() == [2, 2, 1, 1]
     fork(counts, 4)
     assert counts.tolist() == [3, 3, 2, 2]
+
+
+@pytest.mark.parametrize("last", [0, 1], ids=["the caller", "a worker"])
+def test_a_caller_that_waits_longer_than_it_had_worked_alone_keeps_to_itself(pool: Pool, last: int) -> None:
+    """One share ends as soon as there are two; the other takes ten times as long from then on, and 20 ms."""
+    arrived, begun, ended, least = range(4)
+
+    def work(b: Any, context: Any, share: Any) -> None:
+        def word(place: int) -> Any:
+            return at(b, context, place, I64)
+
+        def wait(until: Callable[[], Any]) -> None:
+            look, over = b.append_basic_block("look"), b.append_basic_block("over")
+            b.branch(look)
+            b.position_at_end(look)
+            b.cbranch(until(), over, look)
+            b.position_at_end(over)
+
+        def is_set() -> Any:
+            return b.icmp_signed("!=", b.load_atomic(word(ended), "seq_cst", 8, typ=I64), I64(0))
+
+        with b.if_then(b.icmp_signed("==", share, I64(0))):
+            b.atomic_rmw("xchg", word(begun), clock(b, host()), "seq_cst")
+        meet(b, word(arrived), 2)
+        with b.if_else(b.icmp_signed("!=", share, I64(last))) as (first, other):
+            with first:
+                b.atomic_rmw("xchg", word(ended), clock(b, host()), "seq_cst")
+            with other:
+                wait(is_set)
+                since, over = (emit.load(b, word(place), I64) for place in (begun, ended))
+                longer = b.add(b.mul(b.sub(over, since), I64(10)), emit.load(b, word(least), I64))
+                wait(lambda: b.icmp_signed(">", b.sub(clock(b, host()), over), longer))
+
+    code, words, read = job(work), np.zeros(4, np.int64), pool_clock(pool)
+    words[least] = 100 * pool.block[Place.SPIN]
+    assert pool.ensure(2) == 2
+    forks(pool, code.address("job"))(words, 2)
+    rest = int(pool.block[Place.REST])
+    assert (rest > words[ended] + words[least]) == (last == 1)
+    assert rest <= read() + LONGEST_REST * pool.block[Place.SPIN]
 
 
 @pytest.mark.parametrize("starter", CONTROL_WORDS[1:], ids=["flush", "toward zero"])

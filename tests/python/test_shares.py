@@ -14,11 +14,14 @@ from kernel_harness import native
 from shapescript.compiler.codegen.context import HEADER_WORDS, Word
 from shapescript.compiler.codegen.emit import I64, PTR
 from shapescript.compiler.codegen.lowering import HOST_FAILED, START_WORKERS
+from shapescript.compiler.codegen.pool import Place, block_words
 from shapescript.compiler.codegen.split import shares_of
 from shapescript.compiler.codegen.target import host
 
 LEFT = -7
-A_POOL = 64  # an address that nobody reads
+BLOCK = np.zeros(block_words(1), np.int64)  # of a pool without workers
+A_POOL = BLOCK.ctypes.data
+EVER = (1 << 63) - 1  # the clock's reading then
 
 Answer = Callable[[Any], None]  # what Python does to the context's words when it is asked for workers
 
@@ -40,7 +43,9 @@ def compiled() -> Any:
     return native(host(), [PTR, I64, I64], body, I64)
 
 
-def shares(compiled: Any, threads: int, units: int, work: int, answer: Answer | None = None, pool: int = 0) -> tuple[int, int]:
+def shares(
+    compiled: Any, threads: int, units: int, work: int, answer: Answer | None = None, pool: int = 0, grain: int = 1000
+) -> tuple[int, int]:
     """And how often Python was asked for workers."""
     words, asked = np.zeros(HEADER_WORDS, np.int64), []
 
@@ -51,7 +56,7 @@ def shares(compiled: Any, threads: int, units: int, work: int, answer: Answer | 
         answer(words)
         return 0
 
-    words[Word.THREADS], words[Word.GRAIN], words[Word.POOL] = threads, 1000, pool
+    words[Word.THREADS], words[Word.GRAIN], words[Word.POOL] = threads, grain, pool
     words[Word.CALLBACK] = ctypes.cast(callback, ctypes.c_void_p).value or 0
     found = int(compiled(words, units, work))
     assert set(asked) <= {START_WORKERS}
@@ -83,6 +88,14 @@ def started(threads: int) -> Answer:
 def test_no_more_than_threads_units_and_work_allow(compiled: Any, threads: int, units: int, work: int, wanted: int) -> None:
     assert shares(compiled, threads, units, work, pool=A_POOL) == (wanted, 0)
     assert shares(compiled, threads, units, work, started(threads)) == (wanted, int(wanted > 1))
+
+
+@pytest.mark.parametrize(("until", "grain", "wanted"), [(EVER, 1000, 1), (EVER, 1, 4), (1, 1000, 4)])
+def test_a_caller_that_keeps_to_itself_for_now_shares_nothing(compiled: Any, until: int, grain: int, wanted: int) -> None:
+    """But where each kernel is to be shared out, as in tests."""
+    block = np.zeros(block_words(1), np.int64)
+    block[Place.REST] = until
+    assert shares(compiled, 4, 100, 50_000, pool=block.ctypes.data, grain=grain) == (wanted, 0)
 
 
 def test_a_system_that_gives_fewer_threads(compiled: Any) -> None:
