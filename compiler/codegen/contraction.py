@@ -158,7 +158,7 @@ def emit_contraction(
 
 def _name(prefix: str, target: Target, plan: Plan, contraction: Contraction) -> str:
     numbers = "_".join("x" if number is None else str(number) for number in contraction.normalised().known_numbers())
-    order = f"{int(plan.pack_left)}.{plan.k_block}.{int(plan.steps_first)}.{plan.row_block}"
+    order = f"{int(plan.pack_left)}.{plan.k_block}.{int(plan.steps_first)}.{plan.row_block}.{int(plan.fetch_ahead)}"
     tile = f"{target.lanes}.{plan.rows}x{plan.vectors}.{plan.right.value[:4]}.{order}"
     return f"{prefix}.{contraction.element}.{tile}.{numbers}"
 

@@ -120,7 +120,8 @@ class Stage:
 
     right: the panel's row k_start. left: A's packed tiles, where A is packed. first: whether sums begin at +0.0, None for always; else
     they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time); else they go to `sums`.
-    unpacked: the panel's row k_start where it lies, whether or not B is packed.
+    unpacked: the panel's row k_start where it lies, whether or not B is packed. coming: where the first row of the next stage's panel lies,
+    if that is to be fetched ahead.
     """
 
     right: Value
@@ -131,3 +132,4 @@ class Stage:
     first: Value | None
     last: Value | bool
     sums: Sums
+    coming: Value | None = None

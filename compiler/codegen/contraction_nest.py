@@ -112,7 +112,8 @@ def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, pan
             is_read = b.if_then(b.icmp_signed("!=", rows, I64(1))) if plan.right is RightLayout.TRANSPOSED else nullcontext()
             with is_read:
                 pack_right_panel(b, kernel, panel, unpacked, scratch, step.depth)
-        emit_row_tiles(b, kernel, panel, Stage(right, unpacked, left, step.start, step.depth, step.first, step.last, sums))
+        coming = _coming(b, kernel, panel, step) if plan.fetch_ahead else None
+        emit_row_tiles(b, kernel, panel, Stage(right, unpacked, left, step.start, step.depth, step.first, step.last, sums, coming))
 
     def whole_panel(panel: Panel) -> None:
         sums = Sums(sums_start, b.mul(rows, I64(panel.vectors * plan.lanes)), None)
@@ -206,6 +207,18 @@ def _finish_from_memory(b: Builder, k: Size, passes: bool, finish: Callable[[Siz
     elif not isinstance(blocks, int):
         with b.if_then(b.icmp_signed(">", blocks, I64(1))):
             finish(blocks)
+
+
+def _coming(b: Builder, kernel: Kernel, panel: Panel, step: Step) -> Value:
+    """Where the panel of the stage behind this one begins; behind the last one, anywhere."""
+    next_panel = replace(panel, column=extents.plus(b, panel.column, kernel.plan.columns))
+    if kernel.plan.steps_first:
+        start = _right_start(b, kernel, next_panel, step.start)
+    else:
+        behind = extents.plus(b, step.start, step.depth)
+        start, below = _right_start(b, kernel, next_panel, 0), _right_start(b, kernel, panel, behind)
+        start = extents.where_greater(b, kernel.contraction.k, behind, below, start)
+    return at(b, kernel.right, start, kernel.contraction.element)
 
 
 def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Size:

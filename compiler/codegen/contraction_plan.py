@@ -81,6 +81,7 @@ class Plan:
 
     steps_first: all panels go through a stage of k before the next stage, not one panel through all stages.
     row_block: above 0, so many rows go through all panels before the next rows.
+    fetch_ahead: while a panel is computed with, the next one is fetched to a cache.
     """
 
     lanes: int
@@ -91,6 +92,7 @@ class Plan:
     k_block: int
     steps_first: bool
     row_block: int = 0
+    fetch_ahead: bool = False
 
     @property
     def columns(self) -> int:
@@ -103,55 +105,77 @@ class Plan:
         return self.right is not RightLayout.IN_PLACE
 
 
-LONG_STRIDE_BYTES = 4096  # rows a page or more apart: the cache's sets and the TLB suffer, so panels are copied
-SHORT_STRIDE_BYTES = 512  # the same for a small C: few sets of the first cache hold all of a panel, which all of C's tiles read
+LONG_STRIDE_BYTES = 1024  # rows this far apart share so few sets of the first cache that a panel isn't held there: it's copied first
+SHORT_STRIDE_BYTES = 512  # the same for a small C, of which all tiles read each panel
 SMALL_RESULT_BYTES = 1 << 18  # a C that stays in the second cache beside panels of A and B
+LARGE_RIGHT_BYTES = 1 << 20  # a B that comes from memory: its panels are fetched ahead
 REUSES_WORTH_A_COPY = 32  # rows of A that read each panel; below, copying costs more than it saves
+TILES_OF_A_BLOCK = 4  # tiles of rows: B is read from the second cache once for all of them, C's lines are still close together
+PACKED_ROWS_OF_A_BLOCK = 512  # of a packed A, which stay in the second cache for all panels; B is copied anew for each block
 
 
 def plan_contraction(target: Target, contraction: Contraction) -> Plan:
-    """The tile, packing and block of k for a product.
-
-    On Zen 4, f32: any tile of 16 to 24 accumulators reaches the peak and 33 registers lose 1.3 to 1.6 times, so tiles leave room for B's
-    vectors and one broadcast; with AVX2 6x2 is best. Of 2 and 3 vectors the one that wastes fewer columns is taken.
-    """
+    """The tile, packing and block of k for a product."""
     contraction = contraction.normalised()
     lanes = target.vector_bytes // element_bytes(contraction.element)
     m, n = (number if isinstance(number, int) else None for number in (contraction.m, contraction.n))
-    vectors = _vectors(target, m, n, lanes)
-    most_rows = max(1, (target.registers - vectors - 1) // vectors)
     steps_first = _is_small(contraction, m, n)
     right = _right_layout(contraction, m, SHORT_STRIDE_BYTES if steps_first else LONG_STRIDE_BYTES)
-    is_copied = steps_first and right is RightLayout.COPIED
-    pack_left = _left_is_far_apart(target, contraction, is_copied)
-    rows = min(most_rows, target.tile_rows * (2 if vectors == 1 else 1))
-    if m is not None and 0 < m <= most_rows:
-        rows = m
-    if pack_left:  # a packed row of the tile is one vector load and store: a power of two
-        rows = 1 << (rows.bit_length() - 1)
+    is_copied = right is RightLayout.COPIED
+    pack_left = _left_is_far_apart(target, contraction, steps_first and is_copied)
+    vectors = _vectors(target, m, n, lanes, pack_left)
+    rows = _rows(target, m, vectors, pack_left)
     # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A. Where A or B is packed
     # stage by stage, a panel stays in the first cache.
-    k_block = 1024 if vectors * lanes * element_bytes(contraction.element) <= 128 else 512
-    if is_copied or (pack_left and steps_first):
+    fetch_ahead = is_copied and not steps_first and not contraction.has_runs and _is_large(contraction)
+    k_block = 512 if fetch_ahead or vectors * lanes * element_bytes(contraction.element) > 128 else 1024
+    if steps_first and (is_copied or pack_left):
         k_block = 256
-    row_block = TILES_OF_A_BLOCK * rows
-    is_one_block = (n is not None and n <= vectors * lanes) or (m is not None and m <= row_block)
-    if is_one_block or right is not RightLayout.IN_PLACE or steps_first or contraction.has_runs:
+    row_block = 0
+    if not steps_first and not contraction.has_runs and (n is None or n > vectors * lanes):
+        if right is RightLayout.IN_PLACE:
+            row_block = TILES_OF_A_BLOCK * rows
+        elif is_copied and pack_left:
+            row_block = PACKED_ROWS_OF_A_BLOCK
+    if m is not None and m <= row_block:
         row_block = 0
-    return Plan(lanes, rows, vectors, right, pack_left, k_block, steps_first, row_block)
+    return Plan(lanes, rows, vectors, right, pack_left, k_block, steps_first, row_block, fetch_ahead)
 
 
-TILES_OF_A_BLOCK = 4  # tiles of rows: B is read from the second cache once for all of them, C's lines are still close together
-
-
-def _vectors(target: Target, m: int | None, n: int | None, lanes: int) -> int:
+def _vectors(target: Target, m: int | None, n: int | None, lanes: int, pack_left: bool) -> int:
+    """Of a tile's rows. 8x3 and 6x4 take least instructions for a multiply-add with 32 registers, 6x2 with 16. They save 5 to 15 % of 8x2's
+    time on Skylake, more where another thread has the core's other half; on Zen 4 any tile of 16 to 24 vectors reaches the peak."""
     if n is None:
         return 2  # whatever n turns out to be, at most one vector's columns are computed in vain
     total = max(1, -(-n // lanes))
     if m in (1, 2):  # too few rows to hide the multiplier's latency: more vectors
         return min(total, 8 // m, (target.registers - 1) // (m + 1))
-    best = min((3, 2), key=lambda vectors: (-(-total // vectors) * vectors, -vectors)) if target.registers > 16 else 2
-    return min(best, total)
+    if target.registers <= 16 or (m is not None and _most_rows(target, 3) < m <= _most_rows(target, 2)):
+        return min(total, 2)
+    if total % 4 or total % 3 == 0:
+        return min(total, 3)
+    if pack_left:  # rows are a power of two
+        return 2 if total == 4 else 3
+    return 4
+
+
+def _rows(target: Target, m: int | None, vectors: int, pack_left: bool) -> int:
+    """Of a tile: as many as there are where these fit, else 24 vectors at most."""
+    most = _most_rows(target, vectors)
+    if m is not None and 0 < m <= most:
+        rows = m
+    elif vectors == 1:
+        rows = min(most, 2 * target.tile_rows)
+    else:
+        rows = min(most, target.tile_rows)
+    if pack_left:  # a packed row of the tile is one vector load and store: a power of two
+        rows = 1 << (rows.bit_length() - 1)
+    return rows
+
+
+def _most_rows(target: Target, vectors: int) -> int:
+    """So that sums, the vectors of a row of B and a number of A are in registers."""
+    return max(1, (target.registers - vectors - 1) // vectors)
 
 
 def _right_layout(contraction: Contraction, m: int | None, long_stride: int) -> RightLayout:
@@ -165,6 +189,11 @@ def _right_layout(contraction: Contraction, m: int | None, long_stride: int) -> 
 def _is_small(contraction: Contraction, m: int | None, n: int | None) -> bool:
     """A small C with a long k, such as the weight gradient of a convolution, is bound by reading A and B, so they are read once."""
     return m is not None and n is not None and m * n * element_bytes(contraction.element) <= SMALL_RESULT_BYTES
+
+
+def _is_large(contraction: Contraction) -> bool:
+    n, k = contraction.n, contraction.k
+    return isinstance(n, int) and isinstance(k, int) and n * k * element_bytes(contraction.element) >= LARGE_RIGHT_BYTES
 
 
 def _left_is_far_apart(target: Target, contraction: Contraction, right_is_copied: bool) -> bool:

@@ -26,27 +26,43 @@ class Cut(Enum):
 
     ROWS = "rows"
     PANELS = "panels"
+    MOST = "rows where there are many more of them, else panels"  # known at run time
+
+
+MANY_MORE = 8  # tiles of rows for each panel: so many that it doesn't count that each share packs all of B for itself
 
 
 def cut_of(plan: Plan, contraction: Contraction) -> Cut:
-    """What each share would pack anew isn't cut across; else what has more units is taken."""
-    if plan.packs_right or plan.pack_left:
-        return Cut.ROWS if plan.pack_left else Cut.PANELS
+    """What each share would pack anew isn't cut across where that counts; else what has more units is taken."""
+    if plan.pack_left:
+        return Cut.ROWS
+    if plan.packs_right:
+        return Cut.MOST
     m, n = (number if isinstance(number, int) else math.inf for number in (contraction.m, contraction.n))
     return Cut.ROWS if m / plan.rows >= n / plan.columns else Cut.PANELS
 
 
 def cut_units(b: Builder, plan: Plan, contraction: Contraction, cut: Cut) -> Size:
     """How many there are."""
-    return extents.ceil_quotient(b, contraction.m, plan.rows) if cut is Cut.ROWS else panel_count(plan, contraction.n, b)
+    tiles, panels = extents.ceil_quotient(b, contraction.m, plan.rows), panel_count(plan, contraction.n, b)
+    return _where_rows(b, cut, tiles, panels, tiles, panels)
 
 
 def share_of(b: Builder, plan: Plan, contraction: Contraction, cut: Cut, low: Size, high: Size) -> Share:
     """Units low to high."""
-    if cut is Cut.PANELS:
-        return Share(0, contraction.m, low, high)
-    row_high = extents.least(b, extents.times(b, high, plan.rows), contraction.m)
-    return Share(extents.times(b, low, plan.rows), row_high, 0, panel_count(plan, contraction.n, b))
+    m, tiles, panels = contraction.m, extents.ceil_quotient(b, contraction.m, plan.rows), panel_count(plan, contraction.n, b)
+
+    def cut_at(by_rows: Size, by_panels: Size) -> Size:
+        return _where_rows(b, cut, tiles, panels, by_rows, by_panels)
+
+    row_low, row_high = (extents.times(b, limit, plan.rows) for limit in (low, high))
+    return Share(cut_at(row_low, 0), cut_at(extents.least(b, row_high, m), m), cut_at(0, low), cut_at(panels, high))
+
+
+def _where_rows(b: Builder, cut: Cut, tiles: Size, panels: Size, by_rows: Size, by_panels: Size) -> Size:
+    if cut is Cut.MOST:
+        return extents.where_greater(b, tiles, extents.times(b, panels, MANY_MORE), by_rows, by_panels)
+    return by_rows if cut is Cut.ROWS else by_panels
 
 
 def panel_count(plan: Plan, n: Size, b: Builder | None = None) -> Size:

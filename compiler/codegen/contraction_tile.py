@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit, extents
+from shapescript.compiler.codegen.contraction_ahead import LINE_BYTES, steps_with_fetches
 from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel, Place, Stage
 from shapescript.compiler.codegen.contraction_plan import RightLayout
 from shapescript.compiler.codegen.contraction_transpose import row_sums
@@ -27,7 +28,6 @@ from shapescript.compiler.codegen.emit import (
 )
 from shapescript.compiler.codegen.extents import least
 
-LINE_BYTES = 64  # of a cache
 FAR_BYTES = 1024  # rows nearer than this reach the first cache without being asked for
 
 
@@ -113,6 +113,8 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
         sums = emit_steps(
             b, kernel.zeros, stage.k_start, stage.depth, i, last, start, lambda low, high, given: loop(b, low, high, 1, step, given)
         )
+    elif is_whole and stage.coming is not None and kernel.skips is None:
+        sums = steps_with_fetches(b, kernel, stage, i, start, lambda low, high, given: loop(b, low, high, 1, step, given))
     else:
         sums = loop(b, 0, _needed_depth(b, kernel, panel, stage.depth, rows, i), 1, step, start)
 

@@ -1,5 +1,6 @@
 """Products by the tiled kernel, byte for byte against one chain of fused multiply-adds per element."""
 
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -19,8 +20,10 @@ from shapescript.compiler.codegen.contraction import (
     plan_contraction,
     scratch_bytes,
 )
+from shapescript.compiler.codegen.contraction_plan import Plan
+from shapescript.compiler.codegen.contraction_shares import Cut, cut_of, cut_units, share_of
 from shapescript.compiler.codegen.emit import I64, PTR
-from shapescript.compiler.codegen.target import Target
+from shapescript.compiler.codegen.target import Target, host, x86_64_v4
 from shapescript.compiler.numerics.fma import fma
 
 NUMBERS = ("m", "n", "k", "a_row", "a_k", "b_k", "b_column", "c_row")
@@ -260,12 +263,71 @@ def test_both_operands_packed_stage_by_stage(level: Target, width: int) -> None:
 @each_target
 @pytest.mark.parametrize("inline", [True, False])
 def test_blocks_of_rows_go_through_all_panels(level: Target, inline: bool) -> None:
-    bias = numbers((1, 1000), np.float32, 3)[0]
-    for sizes, run_time in (((75, 1000, 9), ()), ((75, 1000, 9), ("m", "k")), ((75, 50, 1030), ("m", "n"))):
+    bias = numbers((1, 250), np.float32, 3)[0]
+    for sizes, run_time in (((270, 250, 9), ()), ((75, 250, 9), ("m", "k")), ((75, 50, 1030), ("m", "n"))):
         a, right = operands(*sizes, "rows", np.float32)
         assert plan_contraction(level, shape_of(a, right, dict.fromkeys(run_time, I64(0)))).row_block
         expected = chains(a, right) + np.arange(sizes[0], dtype=np.float32)[:, None] + bias[: sizes[1]]
         assert same_bytes(multiply(level, a, right, run_time, bias=bias[: sizes[1]], inline=inline), expected), (sizes, run_time)
+
+
+@each_target
+def test_blocks_of_a_packed_left_operand_go_through_all_panels(level: Target) -> None:
+    for m, run_time in ((1100, ()), (1100, ("k",)), (513, ("k",))):
+        a, right = operands(m, 300, 9, "rows", np.float32, "transposed")
+        plan = plan_contraction(level, shape_of(a, right, dict.fromkeys(run_time, I64(0))))
+        assert plan.pack_left and plan.row_block == 512
+        assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (m, run_time)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_panels_of_a_large_right_operand_are_fetched_ahead(level: Target, dtype: Any) -> None:
+    """In one stage and in several, for fewer tiles than steps between two fetches and for more; the last panel is narrower."""
+    for sizes, run_time in (((100, 700, 400), ()), ((131, 700, 400), ("m",)), ((33, 300, 1100), ("m",))):
+        a, right = operands(*sizes, "rows", dtype)
+        assert plan_contraction(level, shape_of(a, right, dict.fromkeys(run_time, I64(0)))).fetch_ahead
+        assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (sizes, run_time)
+
+
+@each_target
+@pytest.mark.parametrize("vectors", range(1, 14))
+def test_every_width_of_panels_and_rests(level: Target, vectors: int) -> None:
+    for layout in ("rows", "transposed"):
+        for n in (vectors * level.lanes, vectors * level.lanes - 1):
+            a, right = operands(19, n, 11, layout, np.float32)
+            assert same_bytes(multiply(level, a, right, ("m",)), chains(a, right)), (n, layout)
+
+
+@pytest.mark.parametrize("m", [0, 1, 7, 64, 500, 3000])
+@pytest.mark.parametrize("n", [1, 40, 64, 130, 513])
+@pytest.mark.parametrize("cut", Cut)
+def test_shares_cover_every_tile_once(m: int, n: int, cut: Cut) -> None:
+    shape = Contraction(emit.F32, m, n, 64, 64, 1, 1, 64, n)
+    plan, b = plan_contraction(TARGETS[0], shape), ir.IRBuilder()
+    units = cut_units(b, plan, shape, cut)
+    assert isinstance(units, int)
+    for parts in (1, 2, 3, 8):
+        seen = np.zeros((m, panel_count(plan, n)), np.int64)
+        for number in range(parts):
+            share = share_of(b, plan, shape, cut, units * number // parts, units * (number + 1) // parts)
+            assert share.row_low % plan.rows == 0
+            seen[share.row_low : share.row_high, share.panel_low : share.panel_high] += 1
+        assert (seen == 1).all(), parts
+
+
+def test_many_rows_and_few_panels_are_shared_out_by_rows() -> None:
+    """Else eight threads would have two shares. The numbers may be known at run time only."""
+    for m, wanted in ((64, 2), (3000, 500)):
+        shape = Contraction(emit.F32, m, 128, 64, 64, 1, 1, 64, 128)
+        level = x86_64_v4()
+        plan = plan_contraction(level, replace(shape, m=I64(0)))
+        assert cut_of(plan, shape) is Cut.MOST and cut_units(ir.IRBuilder(), plan, shape, Cut.MOST) == wanted
+
+        def units(b: Any, arguments: Any, shape: Contraction = shape, plan: Plan = plan) -> Any:
+            return emit.size(cut_units(b, plan, replace(shape, m=arguments[0]), Cut.MOST))
+
+        assert native(host(), [I64], units, I64)(m) == wanted
 
 
 @each_target
