@@ -212,13 +212,9 @@ def _finish_from_memory(b: Builder, k: Size, passes: bool, finish: Callable[[Siz
 def _coming(b: Builder, kernel: Kernel, panel: Panel, step: Step) -> Value:
     """Where the panel of the stage behind this one begins; behind the last one, anywhere."""
     next_panel = replace(panel, column=extents.plus(b, panel.column, kernel.plan.columns))
-    if kernel.plan.steps_first:
-        start = _right_start(b, kernel, next_panel, step.start)
-    else:
-        behind = extents.plus(b, step.start, step.depth)
-        start, below = _right_start(b, kernel, next_panel, 0), _right_start(b, kernel, panel, behind)
-        start = extents.where_greater(b, kernel.contraction.k, behind, below, start)
-    return at(b, kernel.right, start, kernel.contraction.element)
+    behind = extents.plus(b, step.start, step.depth)
+    start, below = _right_start(b, kernel, next_panel, 0), _right_start(b, kernel, panel, behind)
+    return at(b, kernel.right, extents.where_greater(b, kernel.contraction.k, behind, below, start), kernel.contraction.element)
 
 
 def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Size:

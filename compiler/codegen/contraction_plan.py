@@ -81,7 +81,7 @@ class Plan:
 
     steps_first: all panels go through a stage of k before the next stage, not one panel through all stages.
     row_block: above 0, so many rows go through all panels before the next rows.
-    fetch_ahead: while a panel is computed with, the next one is fetched to a cache.
+    fetch_ahead: while a panel is computed with, the next one, which is copied then, is fetched to a cache. Not where steps come first.
     """
 
     lanes: int

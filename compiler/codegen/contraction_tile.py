@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.contraction_ahead import LINE_BYTES, steps_with_fetches
+from shapescript.compiler.codegen.contraction_fetch import are_far_apart, fetch_left, fetch_result_row, steps_with_fetches
 from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel, Place, Stage
 from shapescript.compiler.codegen.contraction_plan import RightLayout
 from shapescript.compiler.codegen.contraction_transpose import row_sums
@@ -13,22 +13,17 @@ from shapescript.compiler.codegen.contraction_zeros import emit_steps
 from shapescript.compiler.codegen.emit import (
     I64,
     Builder,
-    ElementType,
     Size,
     Value,
     at,
     constant,
-    element_bytes,
     load,
     loop,
     multiply_add,
-    prefetch,
     splat,
     store,
 )
 from shapescript.compiler.codegen.extents import least
-
-FAR_BYTES = 1024  # rows nearer than this reach the first cache without being asked for
 
 
 def finish_vector(b: Builder, kernel: Kernel, value: Value, row: Value, column: Value, mask: Value | None) -> None:
@@ -79,20 +74,23 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
         left = at(b, left, kernel.along(b, stage.k_start, k_stride, contraction.a_run), element)
     left_rows = [extents.times(b, r, row_stride) for r in range(rows)]
     is_whole = rows == plan.rows and rows > 1
-    fetches_left = is_whole and stage.left is None and isinstance(k_stride, int) and k_stride == 1 and _are_far_apart(row_stride, element)
+    fetches_left = is_whole and stage.left is None and isinstance(k_stride, int) and k_stride == 1 and are_far_apart(row_stride, element)
     next_left = at(b, left, extents.times(b, rows, row_stride), element)
     right_stride = vectors * lanes if plan.packs_right else contraction.b_k
     right_masks = [None] * vectors if plan.packs_right else masks
     cells = _sums_cells(b, kernel, panel, stage, rows, i)
 
     is_stored = stage.last is not False and kernel.stores and not plan.steps_first
-    if is_whole and is_stored and _are_far_apart(contraction.c_row, element):
-        _fetch_result(b, kernel, panel, rows, i)
+    fetches_result = is_whole and is_stored and are_far_apart(contraction.c_row, element)
+    takes_all_steps = kernel.zeros is None and kernel.skips is None
+    if fetches_result and not takes_all_steps:
+        for r in range(rows):
+            fetch_result_row(b, kernel, panel, b.add(i, I64(r)))
 
     def step(k: Value, sums: Sequence[Value]) -> list[Value]:
         here = at(b, left, extents.times(b, k, k_stride), element)
         if fetches_left:
-            _fetch_left(b, next_left, k, row_stride, element)
+            fetch_left(b, next_left, k, row_stride, element)
         row = at(b, stage.right, extents.times(b, k, right_stride), element)
         right = [load(b, at(b, row, v * lanes, element), element, lanes, right_masks[v]) for v in range(vectors)]
         grown = []
@@ -113,8 +111,10 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
         sums = emit_steps(
             b, kernel.zeros, stage.k_start, stage.depth, i, last, start, lambda low, high, given: loop(b, low, high, 1, step, given)
         )
-    elif is_whole and stage.coming is not None and kernel.skips is None:
-        sums = steps_with_fetches(b, kernel, stage, i, start, lambda low, high, given: loop(b, low, high, 1, step, given))
+    elif takes_all_steps and is_whole and (stage.coming is not None or fetches_result):
+        sums = steps_with_fetches(
+            b, kernel, panel, stage, i, start, lambda low, high, given: loop(b, low, high, 1, step, given), fetches_result=fetches_result
+        )
     else:
         sums = loop(b, 0, _needed_depth(b, kernel, panel, stage.depth, rows, i), 1, step, start)
 
@@ -161,28 +161,6 @@ def _single_row(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, left: Va
         given = [contraction.b_column, extents.minus(b, valid, 1), left, contraction.a_k, stage.depth]
         found.append(b.call(sums, [columns, *(emit.size(value) if isinstance(value, int) else value for value in given), start[v]]))
     return found
-
-
-def _are_far_apart(stride: Size, element: ElementType) -> bool:
-    return not isinstance(stride, int) or stride * element_bytes(element) >= FAR_BYTES
-
-
-def _fetch_left(b: Builder, next_left: Value, k: Value, row_stride: Size, element: ElementType) -> None:
-    """One line of the next tile's rows of A, which lie far apart: the machine follows too few of them by itself. As k goes through the
-    numbers of a line, all rows (and some behind them) get their turn."""
-    numbers = LINE_BYTES // element_bytes(element)
-    row, column = b.and_(k, I64(numbers - 1)), b.and_(k, I64(-numbers))
-    prefetch(b, at(b, next_left, extents.plus(b, extents.times(b, row, row_stride), column), element))
-
-
-def _fetch_result(b: Builder, kernel: Kernel, panel: Panel, rows: int, i: Value) -> None:
-    """The tile's lines of C, which would else be waited for when it is stored."""
-    element, lanes = kernel.contraction.element, kernel.plan.lanes
-    for r in range(rows):
-        place = extents.plus(b, extents.times(b, b.add(i, I64(r)), kernel.contraction.c_row), panel.column)
-        start = at(b, kernel.c, place, element)
-        for v in range(0, panel.vectors * lanes, LINE_BYTES // element_bytes(element)):
-            prefetch(b, at(b, start, v, element), to_write=True)
 
 
 def _sums_cells(b: Builder, kernel: Kernel, panel: Panel, stage: Stage, rows: int, i: Value) -> list[Value]:

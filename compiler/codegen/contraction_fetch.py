@@ -1,0 +1,70 @@
+"""What a tile asks of memory while it is computed, so that nothing waits for it later: one row of something at a time, between its steps,
+since a core follows some ten lines at once, and those of the panel in use come from the second cache.
+
+- The next panel of a large B, whose rows are far apart: copying it would wait for each of them. Every tile asks for its part.
+- The tile's own rows of C, where these are far apart: storing to them would.
+- The next tile's rows of A, where these are: the machine follows too few of them by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from shapescript.compiler.codegen import emit, extents
+from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel, Stage
+from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Size, Value, at, element_bytes, loop, prefetch
+
+LINE_BYTES = 64  # of a cache
+FAR_BYTES = 1024  # rows nearer than this reach the first cache without being asked for
+LEAST_STEPS = 8  # between two rows of B
+
+Steps = Callable[[Value, Value, Sequence[Value]], list[Value]]
+
+
+def are_far_apart(stride: Size, element: ElementType) -> bool:
+    return not isinstance(stride, int) or stride * element_bytes(element) >= FAR_BYTES
+
+
+def steps_with_fetches(
+    b: Builder, kernel: Kernel, panel: Panel, stage: Stage, i: Value, start: Sequence[Value], steps: Steps, *, fetches_result: bool
+) -> list[Value]:
+    """All steps of the whole tile of row `i`, with what is fetched between; `steps(low, high, sums)` emits those of a part."""
+    rows, depth, coming = kernel.plan.rows, emit.size(stage.depth), stage.coming
+    tiles = extents.ceil_quotient(b, b.sub(kernel.row_high, kernel.row_low), rows)
+    apart: Size = extents.most(b, tiles, LEAST_STEPS) if coming is not None else depth
+    if fetches_result:
+        apart = extents.least(b, apart, extents.most(b, extents.quotient(b, depth, rows), 1))
+    apart = emit.size(extents.most(b, apart, 1))
+    parts = b.udiv(b.add(depth, b.sub(apart, I64(1))), apart)
+    before = b.mul(b.udiv(b.sub(i, kernel.row_low), I64(rows)), parts)
+
+    def part(low: Value, state: Sequence[Value]) -> list[Value]:
+        number, *sums = state
+        if coming is not None:
+            row = extents.least(b, b.add(before, number), b.sub(depth, I64(1)))
+            fetch_row(b, kernel, panel, at(b, coming, extents.times(b, row, kernel.contraction.b_k), kernel.contraction.element))
+        if fetches_result:
+            fetch_result_row(b, kernel, panel, b.add(i, emit.size(extents.least(b, number, rows - 1))))
+        high = emit.size(extents.least(b, b.add(low, apart), depth))
+        return [b.add(number, I64(1)), *steps(low, high, sums)]
+
+    return loop(b, 0, depth, apart, part, [I64(0), *start])[1:]
+
+
+def fetch_row(b: Builder, kernel: Kernel, panel: Panel, start: Value, *, to_write: bool = False) -> None:
+    """A row of a panel."""
+    element = kernel.contraction.element
+    for column in range(0, panel.vectors * kernel.plan.lanes, LINE_BYTES // element_bytes(element)):
+        prefetch(b, at(b, start, column, element), to_write=to_write)
+
+
+def fetch_result_row(b: Builder, kernel: Kernel, panel: Panel, row: Value) -> None:
+    place = extents.plus(b, extents.times(b, row, kernel.contraction.c_row), panel.column)
+    fetch_row(b, kernel, panel, at(b, kernel.c, place, kernel.contraction.element), to_write=True)
+
+
+def fetch_left(b: Builder, next_left: Value, k: Value, row_stride: Size, element: ElementType) -> None:
+    """One line of the next tile's rows of A. As k goes through the numbers of a line, all rows (and some behind them) get their turn."""
+    numbers = LINE_BYTES // element_bytes(element)
+    row, column = b.and_(k, I64(numbers - 1)), b.and_(k, I64(-numbers))
+    prefetch(b, at(b, next_left, extents.plus(b, extents.times(b, row, row_stride), column), element))
