@@ -14,7 +14,8 @@ from llvmlite import ir
 from shapescript.compiler.codegen import emit, jit
 from shapescript.compiler.codegen.emit import I64, PTR, VOID, at
 from shapescript.compiler.codegen.machine import FunctionAt
-from shapescript.compiler.codegen.pool import SHARE, Place
+from shapescript.compiler.codegen.pool import SHARE
+from shapescript.compiler.codegen.pool_block import Place
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.workers import Pool
 

@@ -1,24 +1,23 @@
 """What a tile asks of memory while it is computed, so that nothing waits for it later: one row of something at a time, between its steps,
 since a core follows some ten lines at once, and those of the panel in use come from the second cache.
 
-- The next panel of a large B, whose rows are far apart: copying it would wait for each of them. Every tile asks for its part.
+- The next panel of a large B, whose rows are far apart: copying it would wait for each of them. Every whole tile asks for its part.
 - The tile's own rows of C, where these are far apart: storing to them would.
 - The next tile's rows of A, where these are: the machine follows too few of them by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel, Stage
+from shapescript.compiler.codegen.contraction_zeros import Steps
 from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Size, Value, at, element_bytes, loop, prefetch
 
 LINE_BYTES = 64  # of a cache
 FAR_BYTES = 1024  # rows nearer than this reach the first cache without being asked for
 LEAST_STEPS = 8  # between two rows of B
-
-Steps = Callable[[Value, Value, Sequence[Value]], list[Value]]
 
 
 def are_far_apart(stride: Size, element: ElementType) -> bool:
@@ -29,26 +28,27 @@ def steps_with_fetches(
     b: Builder, kernel: Kernel, panel: Panel, stage: Stage, i: Value, start: Sequence[Value], steps: Steps, *, fetches_result: bool
 ) -> list[Value]:
     """All steps of the whole tile of row `i`, with what is fetched between; `steps(low, high, sums)` emits those of a part."""
-    rows, depth, coming = kernel.plan.rows, emit.size(stage.depth), stage.coming
-    tiles = extents.ceil_quotient(b, b.sub(kernel.row_high, kernel.row_low), rows)
-    apart: Size = extents.most(b, tiles, LEAST_STEPS) if coming is not None else depth
+    rows, depth, coming, element = kernel.plan.rows, emit.size(stage.depth), stage.coming, kernel.contraction.element
+    tiles = extents.quotient(b, b.sub(kernel.row_high, kernel.row_low), rows)
+    steps_of_a_part: Size = extents.most(b, tiles, LEAST_STEPS) if coming is not None else depth
     if fetches_result:
-        apart = extents.least(b, apart, extents.most(b, extents.quotient(b, depth, rows), 1))
-    apart = emit.size(extents.most(b, apart, 1))
-    parts = b.udiv(b.add(depth, b.sub(apart, I64(1))), apart)
-    before = b.mul(b.udiv(b.sub(i, kernel.row_low), I64(rows)), parts)
+        steps_of_a_part = extents.least(b, steps_of_a_part, extents.quotient(b, depth, rows))
+    steps_of_a_part = emit.size(extents.most(b, steps_of_a_part, 1))
+    parts = b.udiv(b.add(depth, b.sub(steps_of_a_part, I64(1))), steps_of_a_part)
+    earlier_parts = b.mul(b.udiv(b.sub(i, kernel.row_low), I64(rows)), parts)
+    all_parts = b.mul(emit.size(extents.most(b, tiles, 1)), parts)
 
     def part(low: Value, state: Sequence[Value]) -> list[Value]:
         number, *sums = state
-        if coming is not None:
-            row = extents.least(b, b.add(before, number), b.sub(depth, I64(1)))
-            fetch_row(b, kernel, panel, at(b, coming, extents.times(b, row, kernel.contraction.b_k), kernel.contraction.element))
+        if coming is not None:  # evenly, by all tiles' parts
+            row = b.udiv(b.mul(b.add(earlier_parts, number), depth), all_parts)
+            fetch_row(b, kernel, panel, at(b, coming, extents.times(b, row, kernel.contraction.b_k), element))
         if fetches_result:
             fetch_result_row(b, kernel, panel, b.add(i, emit.size(extents.least(b, number, rows - 1))))
-        high = emit.size(extents.least(b, b.add(low, apart), depth))
+        high = emit.size(extents.least(b, b.add(low, steps_of_a_part), depth))
         return [b.add(number, I64(1)), *steps(low, high, sums)]
 
-    return loop(b, 0, depth, apart, part, [I64(0), *start])[1:]
+    return loop(b, 0, depth, steps_of_a_part, part, [I64(0), *start])[1:]
 
 
 def fetch_row(b: Builder, kernel: Kernel, panel: Panel, start: Value, *, to_write: bool = False) -> None:

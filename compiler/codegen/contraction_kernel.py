@@ -118,13 +118,14 @@ class PackedLeft:
 class Stage:
     """Steps k_start to k_start + depth of a panel's product, within one run.
 
-    right: the panel's row k_start. left: A's packed tiles, where A is packed. first: whether sums begin at +0.0, None for always; else
-    they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time); else they go to `sums`.
-    unpacked: the panel's row k_start where it lies, whether or not B is packed. coming: where the first row of the next stage's panel lies,
-    if that is to be fetched ahead.
+    right: the panel's row k_start, from row to row right_stride. left: A's packed tiles, where A is packed. first: whether sums begin at
+    +0.0, None for always; else they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time);
+    else they go to `sums`. unpacked: the panel's row k_start where it lies, whether or not B is packed. coming: where the first row of the
+    next stage's panel lies, if that is to be fetched ahead.
     """
 
     right: Value
+    right_stride: Size
     unpacked: Value
     left: PackedLeft | None
     k_start: Size

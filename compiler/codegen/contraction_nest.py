@@ -2,20 +2,20 @@
 
 Panels come first where A is read again from a cache for each: each panel of B is packed once and C's sums of one panel wait in memory.
 Steps come first where k is long beside a small C: A and B are read once, and all of C's sums wait in the second cache. Blocks of rows come
-first where B as a whole stays in the second cache: C is then written row by row, as its lines follow each other.
+first where B as a whole stays in the second cache: C is then written row by row, as its lines follow each other; and where many rows of A
+are packed: a block of them stays in the second cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_blocks import finish_panel, merge_block
 from shapescript.compiler.codegen.contraction_kernel import Kernel, PackedLeft, Panel, Stage, Sums
 from shapescript.compiler.codegen.contraction_pack import pack_left, pack_right_panel
-from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, RightLayout
+from shapescript.compiler.codegen.contraction_plan import REUSES_WORTH_A_COPY, Contraction, Plan, RightLayout
 from shapescript.compiler.codegen.contraction_tile import emit_row_tiles
 from shapescript.compiler.codegen.emit import BLOCK, I64, Builder, Size, Value, at, loop
 from shapescript.compiler.codegen.extents import least, most
@@ -105,15 +105,10 @@ def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, pan
         pack_left(b, kernel, packed_left, 0, k)
 
     def stage(panel: Panel, step: Step, left: PackedLeft | None, sums: Sums) -> None:
-        right = unpacked = at(b, kernel.right, _right_start(b, kernel, panel, step.start), element)
-        if plan.packs_right:
-            right = scratch
-            # A single row reads a transposed B where it lies.
-            is_read = b.if_then(b.icmp_signed("!=", rows, I64(1))) if plan.right is RightLayout.TRANSPOSED else nullcontext()
-            with is_read:
-                pack_right_panel(b, kernel, panel, unpacked, scratch, step.depth)
+        unpacked = at(b, kernel.right, _right_start(b, kernel, panel, step.start), element)
+        right, stride = _panel_of(b, kernel, panel, step, rows, unpacked, scratch)
         coming = _coming(b, kernel, panel, step) if plan.fetch_ahead else None
-        emit_row_tiles(b, kernel, panel, Stage(right, unpacked, left, step.start, step.depth, step.first, step.last, sums, coming))
+        emit_row_tiles(b, kernel, panel, Stage(right, stride, unpacked, left, step.start, step.depth, step.first, step.last, sums, coming))
 
     def whole_panel(panel: Panel) -> None:
         sums = Sums(sums_start, b.mul(rows, I64(panel.vectors * plan.lanes)), None)
@@ -138,6 +133,24 @@ def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, pan
 
     _for_each_step(b, kernel, sums, passes, each_step)
     _finish_from_memory(b, k, passes, lambda blocks: each_panel(lambda panel: finish_panel(b, kernel, panel, sums, blocks)))
+
+
+def _panel_of(b: Builder, kernel: Kernel, panel: Panel, step: Step, rows: Value, unpacked: Value, scratch: Value) -> tuple[Value, Size]:
+    """A panel's rows of a step as tiles read them, and how far these are apart; they are packed first, where that pays."""
+    plan, width, b_k = kernel.plan, panel.vectors * kernel.plan.lanes, kernel.contraction.b_k
+    if plan.right is RightLayout.IN_PLACE:
+        return unpacked, b_k
+    if plan.right is RightLayout.GATHERED:
+        pack_right_panel(b, kernel, panel, unpacked, scratch, step.depth)
+        return scratch, width
+    # A single row reads a transposed B where it lies, and a few rows one that is else copied.
+    least_rows = 2 if plan.right is RightLayout.TRANSPOSED else REUSES_WORTH_A_COPY
+    pays = b.icmp_signed(">=", rows, I64(least_rows))
+    with b.if_then(pays):
+        pack_right_panel(b, kernel, panel, unpacked, scratch, step.depth)
+    if plan.right is RightLayout.TRANSPOSED:
+        return scratch, width
+    return b.select(pays, scratch, unpacked), b.select(pays, I64(width), emit.size(b_k))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from enum import Enum
 
-from shapescript.compiler.codegen.emit import F32, ElementType, Size, Value, element_bytes
+from shapescript.compiler.codegen.emit import BLOCK, F32, ElementType, Size, Value, element_bytes
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.records.dataclass import dataclass
 
@@ -70,7 +70,7 @@ class RightLayout(Enum):
     """How rows of B reach vectors."""
 
     IN_PLACE = "in place"  # columns are adjacent: loaded where they lie
-    COPIED = "copied"  # columns are adjacent, rows far apart: panels are copied first
+    COPIED = "copied"  # columns are adjacent, rows far apart: panels are copied first, if many rows of A read them
     TRANSPOSED = "transposed"  # k is adjacent: panels are transposed first
     GATHERED = "gathered"  # neither: panels are gathered element by element first
 
@@ -104,6 +104,11 @@ class Plan:
         """Whether panels of B are brought to scratch first."""
         return self.right is not RightLayout.IN_PLACE
 
+    @property
+    def reads_right_in_place(self) -> bool:
+        """Whether B may be read where it lies, of which nothing past the last column is to be read."""
+        return self.right in (RightLayout.IN_PLACE, RightLayout.COPIED)
+
 
 LONG_STRIDE_BYTES = 1024  # rows this far apart share so few sets of the first cache that a panel isn't held there: it's copied first
 SHORT_STRIDE_BYTES = 512  # the same for a small C, of which all tiles read each panel
@@ -111,7 +116,7 @@ SMALL_RESULT_BYTES = 1 << 18  # a C that stays in the second cache beside panels
 LARGE_RIGHT_BYTES = 1 << 20  # a B that comes from memory: its panels are fetched ahead
 REUSES_WORTH_A_COPY = 32  # rows of A that read each panel; below, copying costs more than it saves
 TILES_OF_A_BLOCK = 4  # tiles of rows: B is read from the second cache once for all of them, C's lines are still close together
-PACKED_ROWS_OF_A_BLOCK = 512  # of a packed A, which stay in the second cache for all panels; B is copied anew for each block
+PACKED_ROWS_OF_A_BLOCK = 512  # of a packed A, of which a stage stays in the second cache; B is copied anew for each block
 
 
 def plan_contraction(target: Target, contraction: Contraction) -> Plan:
@@ -125,12 +130,14 @@ def plan_contraction(target: Target, contraction: Contraction) -> Plan:
     pack_left = _left_is_far_apart(target, contraction, steps_first and is_copied)
     vectors = _vectors(target, m, n, lanes, pack_left)
     rows = _rows(target, m, vectors, pack_left)
-    # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A. Where A or B is packed
-    # stage by stage, a panel stays in the first cache.
+    # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A, and beside the one that
+    # comes. Where A or B is packed stage by stage, a panel stays in the first cache.
     fetch_ahead = is_copied and not steps_first and not contraction.has_runs and _is_large(contraction)
     k_block = 512 if fetch_ahead or vectors * lanes * element_bytes(contraction.element) > 128 else 1024
     if steps_first and (is_copied or pack_left):
         k_block = 256
+    if fetch_ahead and isinstance(contraction.k, int) and contraction.k <= BLOCK:  # equal stages: each fetches all of the next one's rows
+        k_block = -(-contraction.k // -(-contraction.k // k_block))
     row_block = 0
     if not steps_first and not contraction.has_runs and (n is None or n > vectors * lanes):
         if right is RightLayout.IN_PLACE:
@@ -143,8 +150,9 @@ def plan_contraction(target: Target, contraction: Contraction) -> Plan:
 
 
 def _vectors(target: Target, m: int | None, n: int | None, lanes: int, pack_left: bool) -> int:
-    """Of a tile's rows. 8x3 and 6x4 take least instructions for a multiply-add with 32 registers, 6x2 with 16. They save 5 to 15 % of 8x2's
-    time on Skylake, more where another thread has the core's other half; on Zen 4 any tile of 16 to 24 vectors reaches the peak."""
+    """Of a tile's rows. 6x2 takes least instructions for a multiply-add with 16 registers, 8x3 and 6x4 with 32: these two save 5 to 15 % of
+    8x2's time on Skylake, more where another thread has the core's other half; on Zen 4 any tile of 16 to 24 sums reaches the peak. The one
+    that leaves no narrower panel is taken, else 3, which batches of a multiple of 8 rows fit."""
     if n is None:
         return 2  # whatever n turns out to be, at most one vector's columns are computed in vain
     total = max(1, -(-n // lanes))
@@ -160,7 +168,7 @@ def _vectors(target: Target, m: int | None, n: int | None, lanes: int, pack_left
 
 
 def _rows(target: Target, m: int | None, vectors: int, pack_left: bool) -> int:
-    """Of a tile: as many as there are where these fit, else 24 vectors at most."""
+    """Of a tile: as many as there are where these fit."""
     most = _most_rows(target, vectors)
     if m is not None and 0 < m <= most:
         rows = m
@@ -174,8 +182,9 @@ def _rows(target: Target, m: int | None, vectors: int, pack_left: bool) -> int:
 
 
 def _most_rows(target: Target, vectors: int) -> int:
-    """So that sums, the vectors of a row of B and a number of A are in registers."""
-    return max(1, (target.registers - vectors - 1) // vectors)
+    """So that sums, the vectors of a row of B and numbers of A are in registers: of A one, or four where LLVM loads some ahead."""
+    ahead = 1 if target.is_x86 else 4
+    return max(1, (target.registers - vectors - ahead) // vectors)
 
 
 def _right_layout(contraction: Contraction, m: int | None, long_stride: int) -> RightLayout:

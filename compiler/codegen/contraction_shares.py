@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from enum import Enum
 
 from shapescript.compiler.codegen import extents
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan
@@ -21,48 +20,39 @@ class Share:
     panel_high: Size
 
 
-class Cut(Enum):
-    """What the units are."""
-
-    ROWS = "rows"
-    PANELS = "panels"
-    MOST = "rows where there are many more of them, else panels"  # known at run time
+MANY_MORE = 8  # tiles of rows for each panel: then each share may pack all of B for itself
 
 
-MANY_MORE = 8  # tiles of rows for each panel: so many that it doesn't count that each share packs all of B for itself
-
-
-def cut_of(plan: Plan, contraction: Contraction) -> Cut:
-    """What each share would pack anew isn't cut across where that counts; else what has more units is taken."""
+def cuts_rows(b: Builder, plan: Plan, contraction: Contraction, threads: Size) -> Size:
+    """1 where rows are shared out, 0 where panels are: what each share would pack anew isn't cut across, but to use all threads where there
+    are few panels; else what has more units is taken."""
     if plan.pack_left:
-        return Cut.ROWS
+        return 1
     if plan.packs_right:
-        return Cut.MOST
+        tiles, panels = _units(b, plan, contraction)
+        has_many = extents.where_greater(b, tiles, extents.times(b, panels, MANY_MORE), 1, 0)
+        return extents.where_greater(b, threads, panels, has_many, 0)
     m, n = (number if isinstance(number, int) else math.inf for number in (contraction.m, contraction.n))
-    return Cut.ROWS if m / plan.rows >= n / plan.columns else Cut.PANELS
+    return int(m / plan.rows >= n / plan.columns)
 
 
-def cut_units(b: Builder, plan: Plan, contraction: Contraction, cut: Cut) -> Size:
+def cut_units(b: Builder, plan: Plan, contraction: Contraction, by_rows: Size) -> Size:
     """How many there are."""
-    tiles, panels = extents.ceil_quotient(b, contraction.m, plan.rows), panel_count(plan, contraction.n, b)
-    return _where_rows(b, cut, tiles, panels, tiles, panels)
+    tiles, panels = _units(b, plan, contraction)
+    return extents.where_greater(b, by_rows, 0, tiles, panels)
 
 
-def share_of(b: Builder, plan: Plan, contraction: Contraction, cut: Cut, low: Size, high: Size) -> Share:
+def share_of(b: Builder, plan: Plan, contraction: Contraction, by_rows: Size, low: Size, high: Size) -> Share:
     """Units low to high."""
-    m, tiles, panels = contraction.m, extents.ceil_quotient(b, contraction.m, plan.rows), panel_count(plan, contraction.n, b)
-
-    def cut_at(by_rows: Size, by_panels: Size) -> Size:
-        return _where_rows(b, cut, tiles, panels, by_rows, by_panels)
-
+    m, panels = contraction.m, panel_count(plan, contraction.n, b)
     row_low, row_high = (extents.times(b, limit, plan.rows) for limit in (low, high))
-    return Share(cut_at(row_low, 0), cut_at(extents.least(b, row_high, m), m), cut_at(0, low), cut_at(panels, high))
+    rows, columns = (row_low, extents.least(b, row_high, m), 0, panels), (0, m, low, high)
+    return Share(*(extents.where_greater(b, by_rows, 0, row, column) for row, column in zip(rows, columns, strict=True)))
 
 
-def _where_rows(b: Builder, cut: Cut, tiles: Size, panels: Size, by_rows: Size, by_panels: Size) -> Size:
-    if cut is Cut.MOST:
-        return extents.where_greater(b, tiles, extents.times(b, panels, MANY_MORE), by_rows, by_panels)
-    return by_rows if cut is Cut.ROWS else by_panels
+def _units(b: Builder, plan: Plan, contraction: Contraction) -> tuple[Size, Size]:
+    """Tiles of rows, and panels."""
+    return extents.ceil_quotient(b, contraction.m, plan.rows), panel_count(plan, contraction.n, b)
 
 
 def panel_count(plan: Plan, n: Size, b: Builder | None = None) -> Size:

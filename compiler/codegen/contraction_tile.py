@@ -76,14 +76,13 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
     is_whole = rows == plan.rows and rows > 1
     fetches_left = is_whole and stage.left is None and isinstance(k_stride, int) and k_stride == 1 and are_far_apart(row_stride, element)
     next_left = at(b, left, extents.times(b, rows, row_stride), element)
-    right_stride = vectors * lanes if plan.packs_right else contraction.b_k
-    right_masks = [None] * vectors if plan.packs_right else masks
+    right_masks = masks if plan.reads_right_in_place else [None] * vectors
     cells = _sums_cells(b, kernel, panel, stage, rows, i)
 
     is_stored = stage.last is not False and kernel.stores and not plan.steps_first
     fetches_result = is_whole and is_stored and are_far_apart(contraction.c_row, element)
     takes_all_steps = kernel.zeros is None and kernel.skips is None
-    if fetches_result and not takes_all_steps:
+    if fetches_result and not takes_all_steps:  # there may be few steps to spread it over
         for r in range(rows):
             fetch_result_row(b, kernel, panel, b.add(i, I64(r)))
 
@@ -91,13 +90,16 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
         here = at(b, left, extents.times(b, k, k_stride), element)
         if fetches_left:
             fetch_left(b, next_left, k, row_stride, element)
-        row = at(b, stage.right, extents.times(b, k, right_stride), element)
+        row = at(b, stage.right, extents.times(b, k, stage.right_stride), element)
         right = [load(b, at(b, row, v * lanes, element), element, lanes, right_masks[v]) for v in range(vectors)]
         grown = []
         for r in range(rows):
             one = splat(b, load(b, at(b, here, left_rows[r], element), element), lanes)
             grown += [multiply_add(b, one, right[v], sums[r * vectors + v]) for v in range(vectors)]
         return grown
+
+    def steps(low: Size, high: Size, given: Sequence[Value]) -> list[Value]:
+        return loop(b, low, high, 1, step, given)
 
     zeros = [constant(0, kernel.vector)] * (rows * vectors)
     start = zeros
@@ -108,15 +110,11 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
         sums = _single_row(b, kernel, panel, stage, left, start)
     elif kernel.zeros is not None:
         last = b.add(i, I64(rows - 1))
-        sums = emit_steps(
-            b, kernel.zeros, stage.k_start, stage.depth, i, last, start, lambda low, high, given: loop(b, low, high, 1, step, given)
-        )
+        sums = emit_steps(b, kernel.zeros, stage.k_start, stage.depth, i, last, start, steps)
     elif takes_all_steps and is_whole and (stage.coming is not None or fetches_result):
-        sums = steps_with_fetches(
-            b, kernel, panel, stage, i, start, lambda low, high, given: loop(b, low, high, 1, step, given), fetches_result=fetches_result
-        )
+        sums = steps_with_fetches(b, kernel, panel, stage, i, start, steps, fetches_result=fetches_result)
     else:
-        sums = loop(b, 0, _needed_depth(b, kernel, panel, stage.depth, rows, i), 1, step, start)
+        sums = steps(0, _needed_depth(b, kernel, panel, stage.depth, rows, i), start)
 
     def finish() -> None:
         for r in range(rows):

@@ -4,22 +4,8 @@ A job is a function of a context and a share's number, and how many shares there
 caller as number 0, begin with share w, so what a share works on stays in its core's caches, and go on with what nobody has claimed yet.
 So a job never waits for a worker that sleeps, that hasn't started, or that a fork of the process has lost: the caller does its share.
 
-The pool's block of 64-bit words, a cache line (LINE words) for each thing that is written often:
-
-    EPOCH      the job's number, odd while a job is being written; its function, context and shares lie in the line behind
-    FINISHED   how many shares of the job are done
-    TAKEN      1 while a caller has the pool: a second caller, or a nested one, works alone
-    REST       the clock's reading up to which work isn't shared out, behind TAKEN; 0 for none
-    fixed      STOP, addresses and numbers that Python fills in once (Place)
-    then for each worker, the caller being number 0, two lines: its ticket, which says that there is a job for it, and whether it sleeps;
-               and the last job whose share of this number has been claimed
-
 Claims are the jobs' numbers, which only grow, and a worker reads a job between two looks at EPOCH: so one that comes late finds nothing
 left to claim, and never takes the share of one job for that of another.
-
-A caller that a worker has kept waiting so long that it had been done sooner alone (another process has that core) keeps to itself for
-RESTED times what it lost, LONGEST_REST at most (the process may have been stopped), then tries again: such a core comes and goes in spells
-of many jobs. It never changes a bit.
 
 A worker that has found nothing for SPIN ticks of the clock sleeps: on its ticket where the system has futexes (Linux), else on a pipe of
 its own. What this needs of the C library (syscall, read, write, sched_yield) are addresses in the block: the object needs no symbol.
@@ -28,60 +14,21 @@ its own. What this needs of the C library (syscall, read, write, sched_yield) ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any
 
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit, environment, extents
+from shapescript.compiler.codegen import emit, environment
 from shapescript.compiler.codegen.emit import I32, I64, PTR, VOID, Builder, Value, at
 from shapescript.compiler.codegen.machine import FunctionAt, clock, pause
+from shapescript.compiler.codegen.pool_block import LINE, WORKER_LINES, Place, Worker
+from shapescript.compiler.codegen.pool_rest import end_rest, look_back
 from shapescript.compiler.codegen.target import Target
 
-LINE = 8  # words of a cache line
-WORKER_LINES = 2
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone: with FUTEX_PRIVATE_FLAG
-RESTED = 8  # see above
-LONGEST_REST = 1000  # times SPIN: some 0.2 s
 DRAINED = 4096  # bytes that a worker takes from its pipe at once: more than one may have called it
 WORKER, FORK, TAKE = "shapescript_worker", "shapescript_fork", "shapescript_take"
 CLOCK, NOTHING = "shapescript_clock", "shapescript_nothing"
-
-
-class Place(IntEnum):
-    """Words of the block."""
-
-    EPOCH = 0
-    FUNCTION = LINE
-    CONTEXT = LINE + 1
-    SHARES = LINE + 2
-    FINISHED = 2 * LINE
-    TAKEN = 3 * LINE
-    REST = 3 * LINE + 1
-    STOP = 4 * LINE
-    SPIN = 4 * LINE + 1  # clock ticks that a worker looks for a job before it sleeps
-    FUTEX = 4 * LINE + 2  # the number of the system call, 0 where there is none and pipes are used
-    SYSCALL = 4 * LINE + 3  # addresses
-    READ = 4 * LINE + 4
-    WRITE = 4 * LINE + 5
-    YIELD = 4 * LINE + 6
-    FORK = 4 * LINE + 7  # of this module's function
-    WORKERS = 5 * LINE
-
-
-class Worker(IntEnum):
-    """Words of a worker, from its first on."""
-
-    TICKET = 0
-    ASLEEP = 1
-    READ_END = 2  # of its pipe
-    WRITE_END = 3
-    CLAIMED = LINE
-
-
-def block_words(workers: int) -> int:
-    """Words of the block of a pool with so many workers, the caller counted."""
-    return Place.WORKERS + workers * WORKER_LINES * LINE
 
 
 def pool_module(target: Target) -> ir.Module:
@@ -140,9 +87,11 @@ class _Pool:
     # ---- shares
 
     def _claim(self) -> Any:
-        """Do the shares of a job that nobody has claimed, from one's own on."""
-        fn, b = emit.function(self.module, "claim", [PTR, I64, I64, PTR, PTR, I64])
+        """Do the shares of a job that nobody has claimed, from one's own on; how many they were."""
+        fn, b = emit.function(self.module, "claim", [PTR, I64, I64, PTR, PTR, I64], I64)
         block, me, epoch, function, context, shares = fn.args
+        done = emit.stack(b, I64, 1)
+        b.store(I64(0), done, align=8)
 
         def turn(i: Value, _: Sequence[Value]) -> None:
             wrapped = b.add(me, i)
@@ -154,9 +103,10 @@ class _Pool:
                 with b.if_then(b.extract_value(tried, 1)):
                     b.call(FunctionAt(function, *SHARE), [context, share])
                     b.atomic_rmw("add", self.word(b, block, Place.FINISHED), I64(1), "seq_cst")
+                    b.store(b.add(b.load(done, align=8, typ=I64), I64(1)), done, align=8)
 
         emit.loop(b, 0, shares, 1, turn)
-        b.ret_void()
+        b.ret(b.load(done, align=8, typ=I64))
         return fn
 
     # ---- the worker
@@ -248,6 +198,7 @@ class _Pool:
         for value, where in ((function, Place.FUNCTION), (context, Place.CONTEXT), (shares, Place.SHARES)):
             self.store(b, value, self.word(b, block, where))
         self.store(b, epoch, place)
+        end_rest(b, block)
         begun = clock(b, self.target)
 
         def call(number: Value, _: Sequence[Value]) -> None:
@@ -257,8 +208,10 @@ class _Pool:
 
         emit.loop(b, 1, shares, 1, call)
         called = clock(b, self.target)
-        b.call(self.claim, [block, I64(0), epoch, function, context, shares])
-        self._join(b, block, shares, begun, called)
+        own = b.call(self.claim, [block, I64(0), epoch, function, context, shares])
+        done = clock(b, self.target)
+        self._join(b, block, shares, done)
+        look_back(b, self.target, block, shares, own, begun, called, done)
         b.ret_void()
 
     def _wake(self) -> Any:
@@ -280,31 +233,17 @@ class _Pool:
         b.ret_void()
         return fn
 
-    def _join(self, b: Builder, block: Value, shares: Value, begun: Value, called: Value) -> None:
-        """Wait for the shares that others have claimed; when that takes long, others may have the core. `begun` and `called` are the
-        clock's readings before the workers were called, and after."""
-        finished, done = self.word(b, block, Place.FINISHED), clock(b, self.target)
+    def _join(self, b: Builder, block: Value, shares: Value, begun: Value) -> None:
+        """Wait for the shares that others have claimed; when that takes long, others may have the core."""
+        finished = self.word(b, block, Place.FINISHED)
         look, idle, over = (b.append_basic_block(name) for name in ("look", "idle", "over"))
         b.branch(look)
         b.position_at_end(look)
         b.cbranch(b.icmp_signed("==", self.load(b, finished), shares), over, idle)
         b.position_at_end(idle)
         pause(b, self.target)
-        elapsed = b.sub(clock(b, self.target), done)
+        elapsed = b.sub(clock(b, self.target), begun)
         with b.if_then(b.icmp_unsigned(">", elapsed, self.number(b, block, Place.SPIN)), likely=False):
             b.call(FunctionAt(self.address(b, block, Place.YIELD), I32, []), [])
         b.branch(look)
         b.position_at_end(over)
-        ended = clock(b, self.target)
-        alone = b.mul(b.sub(done, called), shares)  # by what the caller's own share took
-        lost = b.sub(b.sub(ended, begun), alone)
-        spin = self.number(b, block, Place.SPIN)
-        with b.if_then(b.icmp_signed(">", lost, spin), likely=False):
-            rest = emit.size(extents.least(b, b.mul(lost, I64(RESTED)), b.mul(spin, I64(LONGEST_REST))))
-            self.store(b, b.add(ended, rest), self.word(b, block, Place.REST))
-
-
-def is_resting(b: Builder, target: Target, block: Value) -> Value:
-    """Whether callers keep to themselves for now (I1)."""
-    until = b.load_atomic(at(b, block, int(Place.REST), I64), "monotonic", 8, typ=I64)
-    return b.icmp_signed("<", clock(b, target), until)

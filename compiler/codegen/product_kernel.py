@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.behind_rows import BehindRows, rows_of_a_block
+from shapescript.compiler.codegen.context import Word, load_word
 from shapescript.compiler.codegen.contraction import (
     AfterRows,
     BatchAxis,
@@ -16,7 +17,7 @@ from shapescript.compiler.codegen.contraction import (
     scratch_bytes,
 )
 from shapescript.compiler.codegen.contraction_plan import Contraction, Plan, plan_contraction
-from shapescript.compiler.codegen.contraction_shares import Cut, cut_of, cut_units, share_of
+from shapescript.compiler.codegen.contraction_shares import cut_units, cuts_rows, share_of
 from shapescript.compiler.codegen.contraction_zeros import LeftZeros
 from shapescript.compiler.codegen.elements import is_short
 from shapescript.compiler.codegen.emit import Builder, Value
@@ -60,8 +61,10 @@ class ProductKernel:
         contraction, batch = self._contraction(at_call), self._batch(at_call)
         plan = self._plan(contraction)
         room = self._room(plan)
-        cut = None if batch else Cut.ROWS if self.behind else cut_of(plan, contraction)
-        units = batch[0].size if cut is None else cut_units(b, plan, contraction, cut)
+        by_rows: emit.Size = 1
+        if not self.behind and not batch:
+            by_rows = cuts_rows(b, plan, contraction, load_word(b, low.context, Word.THREADS))
+        units = batch[0].size if batch else cut_units(b, plan, contraction, by_rows)
         shares = shares_of(low, units, self._work(contraction, batch))
         needed = scratch_bytes(low.target, contraction, b, epilogue=self._epilogue(()), plan=plan)
         if not isinstance(needed, int):
@@ -70,17 +73,19 @@ class ProductKernel:
         bytes_each = extents.plus(b, bytes_each, room)
 
         def share(b: Builder, given: Sequence[Value], units: Part) -> None:
-            self._emit_share(b, plan, cut, given, units)
+            self._emit_share(b, plan, given, units)
 
         with low.scratch(extents.times(b, shares, bytes_each)) as scratch:
             zeros = self.zeros and (self.zeros.are_behind, self.zeros.shift)
             whole_key = (key, zeros, self.part and self.part.key, self.behind and self.behind.key)
-            split(low, "product", whole_key, [a, right, scratch, emit.size(bytes_each), *captured], units, shares, share)
+            split(
+                low, "product", whole_key, [a, right, scratch, emit.size(bytes_each), emit.size(by_rows), *captured], units, shares, share
+            )
 
-    def _emit_share(self, b: Builder, plan: Plan, cut: Cut | None, given: Sequence[Value], units: Part) -> None:
-        """Those units of rows or panels, or without a cut of the outermost loop. given: A, B, scratch, a share's bytes of it, and what is
-        captured, which C comes first of."""
-        left, right, scratch, bytes_each, *captured = given
+    def _emit_share(self, b: Builder, plan: Plan, given: Sequence[Value], units: Part) -> None:
+        """Those units: of the batch's outermost loop, or where there is none of rows or panels. given: A, B, scratch, a share's bytes of
+        it, whether units are rows, and what is captured, which C comes first of."""
+        left, right, scratch, bytes_each, by_rows, *captured = given
         names = self.epilogue.names
         values, many = names.values(captured), len(names.run_time)
 
@@ -90,10 +95,10 @@ class ProductKernel:
         contraction, batch = self._contraction(here), self._batch(here)
         own = emit.at(b, scratch, extents.times(b, units.share, bytes_each), emit.I8)
         share, before_run, after_rows = None, None, None
-        if cut is None:
+        if batch:
             batch[0] = replace(batch[0], low=units.low, size=units.high)
         else:
-            share = share_of(b, plan, contraction, cut, units.low, units.high)
+            share = share_of(b, plan, contraction, by_rows, units.low, units.high)
         if part := self.part:
             places, sizes = [left, right, captured[0]], captured[len(captured) - many :]
             tensor, places[part.place] = captured[len(captured) - many - 1], own

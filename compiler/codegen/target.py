@@ -17,7 +17,7 @@ NO_FMA = "R1501"
 class Target:
     """A CPU level, with the register budget that tiles of a contraction are planned by.
 
-    lanes: f32 numbers of a native vector. registers: native vector registers. tile_rows: rows of a contraction's tile of two or three
+    lanes: f32 numbers of a native vector. registers: native vector registers. tile_rows: most rows of a contraction's tile of several
     vectors that keep the multipliers busy without spilling.
     """
 

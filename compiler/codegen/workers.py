@@ -20,19 +20,8 @@ import numpy as np
 
 from shapescript.compiler.codegen.loading import NativeCode, load_object
 from shapescript.compiler.codegen.memory import aligned
-from shapescript.compiler.codegen.pool import (
-    CLOCK,
-    FORK,
-    LINE,
-    NOTHING,
-    TAKE,
-    WORKER,
-    WORKER_LINES,
-    Place,
-    Worker,
-    block_words,
-    pool_module,
-)
+from shapescript.compiler.codegen.pool import CLOCK, FORK, NOTHING, TAKE, WORKER, pool_module
+from shapescript.compiler.codegen.pool_block import LINE, WORKER_LINES, Place, Worker, block_words
 from shapescript.compiler.codegen.target import Target
 from shapescript.compiler.codegen.thread_count import MOST_THREADS
 

@@ -9,7 +9,7 @@ import pytest
 from kernel_harness import ELEMENTS, TARGETS, WIDTHS, Array, fenced, native, same_bytes
 from llvmlite import ir
 
-from shapescript.compiler.codegen import emit
+from shapescript.compiler.codegen import contraction_fetch, emit
 from shapescript.compiler.codegen.contraction import (
     BatchAxis,
     Contraction,
@@ -20,10 +20,9 @@ from shapescript.compiler.codegen.contraction import (
     plan_contraction,
     scratch_bytes,
 )
-from shapescript.compiler.codegen.contraction_plan import Plan
-from shapescript.compiler.codegen.contraction_shares import Cut, cut_of, cut_units, share_of
+from shapescript.compiler.codegen.contraction_shares import cut_units, cuts_rows, share_of
 from shapescript.compiler.codegen.emit import I64, PTR
-from shapescript.compiler.codegen.target import Target, host, x86_64_v4
+from shapescript.compiler.codegen.target import Target, aarch64, host, x86_64_v3, x86_64_v4
 from shapescript.compiler.numerics.fma import fma
 
 NUMBERS = ("m", "n", "k", "a_row", "a_k", "b_k", "b_column", "c_row")
@@ -272,22 +271,124 @@ def test_blocks_of_rows_go_through_all_panels(level: Target, inline: bool) -> No
 
 
 @each_target
-def test_blocks_of_a_packed_left_operand_go_through_all_panels(level: Target) -> None:
-    for m, run_time in ((1100, ()), (1100, ("k",)), (513, ("k",))):
-        a, right = operands(m, 300, 9, "rows", np.float32, "transposed")
+@pytest.mark.parametrize("inline", [True, False])
+def test_blocks_of_a_packed_left_operand_go_through_all_panels(level: Target, inline: bool) -> None:
+    bias = numbers((1, 300), np.float32, 3)[0]
+    for m, k, run_time in ((1100, 9, ()), (1100, 9, ("k",)), (513, 1100, ("k",))):
+        a, right = operands(m, 300, k, "rows", np.float32, "transposed")
         plan = plan_contraction(level, shape_of(a, right, dict.fromkeys(run_time, I64(0))))
         assert plan.pack_left and plan.row_block == 512
-        assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (m, run_time)
+        expected = chains(a, right) + np.arange(m, dtype=np.float32)[:, None] + bias
+        assert same_bytes(multiply(level, a, right, run_time, bias=bias, inline=inline), expected), (m, run_time)
 
 
 @each_target
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_panels_of_a_large_right_operand_are_fetched_ahead(level: Target, dtype: Any) -> None:
     """In one stage and in several, for fewer tiles than steps between two fetches and for more; the last panel is narrower."""
-    for sizes, run_time in (((100, 700, 400), ()), ((131, 700, 400), ("m",)), ((33, 300, 1100), ("m",))):
+    for sizes, run_time in (((100, 700, 400), ()), ((131, 700, 400), ("m",)), ((33, 300, 1100), ("m",)), ((31, 300, 1100), ("m",))):
         a, right = operands(*sizes, "rows", dtype)
+        bias = numbers((1, sizes[1]), dtype, 3)[0]
         assert plan_contraction(level, shape_of(a, right, dict.fromkeys(run_time, I64(0)))).fetch_ahead
         assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (sizes, run_time)
+        expected = chains(a, right) + np.arange(sizes[0], dtype=dtype)[:, None] + bias
+        for inline in (True, False):
+            assert same_bytes(multiply(level, a, right, run_time, bias=bias, inline=inline), expected), (sizes, run_time)
+
+
+@pytest.mark.parametrize(("m", "k"), [(100, 768), (800, 700)], ids=["one row of B at a time", "rows of C between"])
+def test_all_of_the_next_panel_and_of_the_result_are_fetched_in_time(m: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines that are asked for are written down instead, in their order."""
+    level, n, line = host(), 400, 64
+    a, right, c = numbers((m, k), np.float32, 1), aligned((k, n)), aligned((m, n))
+    shape = shape_of(a, right, {"m": I64(0)})
+    plan = plan_contraction(level, shape)
+    assert plan.fetch_ahead and plan.k_block < k
+    asked = np.zeros(1 << 20, np.int64)
+
+    def note(b: Any, pointer: Any, *, to_write: bool = False) -> None:
+        count = b.inttoptr(I64(asked.ctypes.data), PTR)
+        place = b.add(b.atomic_rmw("add", count, I64(1), "monotonic"), I64(1))
+        emit.store(b, b.ptrtoint(pointer, I64), emit.at(b, count, place, I64))
+
+    monkeypatch.setattr(contraction_fetch, "prefetch", note)
+
+    def body(b: Any, arguments: Any) -> None:
+        emit_contraction(b, level, shape_of(a, right, {"m": arguments[4]}), *arguments[:4])
+
+    size = scratch_bytes(level, shape_of(a, right), plan=plan)
+    native(level, [PTR] * 4 + [I64], body)(a, right, c, np.zeros(size, np.uint8), m)
+    assert same_bytes(c, chains(a, right))
+    lines = asked[1 : int(asked[0]) + 1] // line
+    columns = plan.columns * 4 // line
+
+    def lines_of(array: Array, rows: range, panel: int) -> set[int]:
+        first = array.ctypes.data // line
+        return {first + row * (n * 4 // line) + panel * columns + column for row in rows for column in range(columns)}
+
+    tiles, panels, stages = m // plan.rows, n // plan.columns, [range(low, min(low + plan.k_block, k)) for low in range(0, k, plan.k_block)]
+    whole = set(lines.tolist())
+    for panel in range(panels):
+        assert lines_of(c, range(tiles * plan.rows), panel) <= whole
+        for number, rows in enumerate(stages):
+            if panel or number:
+                wanted = lines_of(right, rows, panel)
+                assert wanted <= whole
+                when = np.flatnonzero(np.isin(lines, list(wanted)))
+                assert when[-1] - when[0] > len(lines) / (panels + 1) / len(stages) / 2  # not at once
+
+
+def aligned(shape: tuple[int, int]) -> Array:
+    """Numbers whose rows begin with a line of the cache."""
+    values = numbers(shape, np.float32, 2)
+    place = np.zeros(values.nbytes + 64, np.uint8)
+    found: Array = place[-place.ctypes.data % 64 :][: values.nbytes].view(np.float32).reshape(shape)
+    found[:] = values
+    return found
+
+
+@each_target
+def test_few_rows_read_a_right_operand_in_place_that_is_else_copied(level: Target) -> None:
+    """Known at run time only; nothing of it past its last column is read, and its panels aren't written to scratch."""
+    for m, n in ((31, 300), (32, 300), (3, 290), (1, 290)):
+        a, right = operands(m, n, 20, "rows", np.float32)
+        assert plan_contraction(level, shape_of(a, right, {"m": I64(0)})).right.value == "copied"
+        assert same_bytes(multiply(level, a, right, ("m",)), chains(a, right)), (m, n)
+        shape, scratch = shape_of(a, right), np.zeros(1 << 14, np.int64)
+
+        def body(b: Any, arguments: Any, shape: Contraction = shape) -> None:
+            emit_contraction(b, level, replace(shape, m=arguments[4]), *arguments[:4])
+
+        native(level, [PTR] * 4 + [I64], body)(a, right, np.zeros((m, n), np.float32), scratch, m)
+        assert scratch.any() == (m >= 32)
+
+
+TILES = {
+    1: ((16, 1), (12, 1), (16, 1)),
+    2: ((8, 2), (6, 2), (8, 2)),
+    3: ((8, 3), (6, 2), (8, 3)),
+    4: ((6, 4), (6, 2), (6, 4)),
+    5: ((8, 3), (6, 2), (8, 3)),
+    8: ((6, 4), (6, 2), (6, 4)),
+    9: ((8, 3), (6, 2), (8, 3)),
+    12: ((8, 3), (6, 2), (8, 3)),
+    32: ((6, 4), (6, 2), (6, 4)),
+}
+
+
+@pytest.mark.parametrize("vectors", TILES)
+def test_tiles_take_few_instructions_and_fit_the_registers(vectors: int) -> None:
+    """For columns of so many vectors: on AVX-512, AVX2 and aarch64."""
+    for level, wanted in zip((x86_64_v4(), x86_64_v3(), aarch64()), TILES[vectors], strict=True):
+        n = vectors * level.lanes
+        plan = plan_contraction(level, Contraction(emit.F32, I64(0), n, 64, 64, 1, 1, 64, n))
+        assert (plan.rows, plan.vectors) == wanted
+        packed = plan_contraction(level, Contraction(emit.F32, 4096, n, 64, 1, 4096, n, 1, n))
+        if packed.pack_left:
+            assert packed.rows.bit_count() == 1
+        for m in range(1, 40):
+            few = plan_contraction(level, Contraction(emit.F32, m, n, 64, 64, 1, 1, 64, n))
+            assert few.rows * few.vectors + few.vectors + 1 <= level.registers
 
 
 @each_target
@@ -301,33 +402,39 @@ def test_every_width_of_panels_and_rests(level: Target, vectors: int) -> None:
 
 @pytest.mark.parametrize("m", [0, 1, 7, 64, 500, 3000])
 @pytest.mark.parametrize("n", [1, 40, 64, 130, 513])
-@pytest.mark.parametrize("cut", Cut)
-def test_shares_cover_every_tile_once(m: int, n: int, cut: Cut) -> None:
+@pytest.mark.parametrize("by_rows", [0, 1])
+def test_shares_cover_every_tile_once(m: int, n: int, by_rows: int) -> None:
     shape = Contraction(emit.F32, m, n, 64, 64, 1, 1, 64, n)
     plan, b = plan_contraction(TARGETS[0], shape), ir.IRBuilder()
-    units = cut_units(b, plan, shape, cut)
-    assert isinstance(units, int)
+    units, panels = cut_units(b, plan, shape, by_rows), panel_count(plan, n)
+    assert isinstance(units, int) and isinstance(panels, int)
     for parts in (1, 2, 3, 8):
-        seen = np.zeros((m, panel_count(plan, n)), np.int64)
+        seen = np.zeros((m, panels), np.int64)
         for number in range(parts):
-            share = share_of(b, plan, shape, cut, units * number // parts, units * (number + 1) // parts)
-            assert share.row_low % plan.rows == 0
-            seen[share.row_low : share.row_high, share.panel_low : share.panel_high] += 1
+            share = share_of(b, plan, shape, by_rows, units * number // parts, units * (number + 1) // parts)
+            limits = (share.row_low, share.row_high, share.panel_low, share.panel_high)
+            row_low, row_high, panel_low, panel_high = (int(limit) for limit in limits)
+            assert row_low % plan.rows == 0 and row_high <= m and panel_high <= panels
+            seen[row_low:row_high, panel_low:panel_high] += 1
         assert (seen == 1).all(), parts
 
 
-def test_many_rows_and_few_panels_are_shared_out_by_rows() -> None:
-    """Else eight threads would have two shares. The numbers may be known at run time only."""
-    for m, wanted in ((64, 2), (3000, 500)):
-        shape = Contraction(emit.F32, m, 128, 64, 64, 1, 1, 64, 128)
-        level = x86_64_v4()
-        plan = plan_contraction(level, replace(shape, m=I64(0)))
-        assert cut_of(plan, shape) is Cut.MOST and cut_units(ir.IRBuilder(), plan, shape, Cut.MOST) == wanted
+@pytest.mark.parametrize(
+    ("m", "threads", "wanted"),
+    [(6 * 16, 8, 2), (6 * 16 + 1, 8, 17), (6 * 16 + 1, 3, 17), (6 * 16 + 1, 2, 2), (3000, 2, 2), (3000, 8, 500)],
+)
+def test_many_rows_are_shared_out_where_panels_are_fewer_than_threads(m: int, threads: int, wanted: int) -> None:
+    """Of an operand that each share packs; 6 rows a tile, two panels. The numbers may be known at run time only."""
+    level, shape = x86_64_v4(), Contraction(emit.F32, m, 128, 64, 64, 1, 1, 64, 128)
+    plan = plan_contraction(level, replace(shape, m=I64(0)))
+    b = ir.IRBuilder()
+    assert cut_units(b, plan, shape, cuts_rows(b, plan, shape, threads)) == wanted
 
-        def units(b: Any, arguments: Any, shape: Contraction = shape, plan: Plan = plan) -> Any:
-            return emit.size(cut_units(b, plan, replace(shape, m=arguments[0]), Cut.MOST))
+    def units(b: Any, arguments: Any) -> Any:
+        given = replace(shape, m=arguments[0])
+        return emit.size(cut_units(b, plan, given, cuts_rows(b, plan, given, arguments[1])))
 
-        assert native(host(), [I64], units, I64)(m) == wanted
+    assert native(host(), [I64, I64], units, I64)(m, threads) == wanted
 
 
 @each_target

@@ -18,7 +18,9 @@ from llvmlite import ir
 from shapescript.compiler.codegen import emit, jit
 from shapescript.compiler.codegen.emit import F32, I64, at
 from shapescript.compiler.codegen.machine import clock
-from shapescript.compiler.codegen.pool import CLOCK, LINE, LONGEST_REST, SHARE, WORKER_LINES, Place, Worker
+from shapescript.compiler.codegen.pool import CLOCK, NOTHING, SHARE
+from shapescript.compiler.codegen.pool_block import LINE, WORKER_LINES, Place, Worker
+from shapescript.compiler.codegen.pool_rest import LONGEST_REST
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.workers import Pool
 
@@ -168,10 +170,22 @@ def test_a_late_worker_takes_no_share_of_another_job(pool: Pool, counting: Any) 
     assert counts.tolist() == [3, 3, 2, 2]
 
 
-@pytest.mark.parametrize("last", [0, 1], ids=["the caller", "a worker"])
-def test_a_caller_that_waits_longer_than_it_had_worked_alone_keeps_to_itself(pool: Pool, last: int) -> None:
-    """One share ends as soon as there are two; the other takes ten times as long from then on, and 20 ms."""
-    arrived, begun, ended, least = range(4)
+ALONE = 500  # times SPIN: some 0.1 s
+
+
+@pytest.mark.parametrize(
+    ("last", "first_takes", "times", "more", "rests"),
+    [
+        pytest.param(1, 0, 20, ALONE, True, id="a worker takes far longer"),
+        pytest.param(1, ALONE // 3, 2, 0, False, id="a worker takes three times as long"),  # the caller alone: twice
+        pytest.param(0, 0, 20, ALONE, False, id="the caller takes far longer"),
+    ],
+)
+def test_callers_rest_when_the_caller_had_been_done_much_sooner_alone(
+    pool: Pool, last: int, first_takes: int, times: int, more: int, rests: bool
+) -> None:
+    """Two shares meet; one goes on for `first_takes`, the other so many times as long as the first has taken, and `more`."""
+    arrived, begun, ended, first_ticks, more_ticks = range(5)
 
     def work(b: Any, context: Any, share: Any) -> None:
         def word(place: int) -> Any:
@@ -184,28 +198,32 @@ def test_a_caller_that_waits_longer_than_it_had_worked_alone_keeps_to_itself(poo
             b.cbranch(until(), over, look)
             b.position_at_end(over)
 
-        def is_set() -> Any:
-            return b.icmp_signed("!=", b.load_atomic(word(ended), "seq_cst", 8, typ=I64), I64(0))
+        def wait_for(since: Any, ticks: Any) -> None:
+            wait(lambda: b.icmp_signed(">", b.sub(clock(b, host()), since), ticks))
 
         with b.if_then(b.icmp_signed("==", share, I64(0))):
             b.atomic_rmw("xchg", word(begun), clock(b, host()), "seq_cst")
         meet(b, word(arrived), 2)
         with b.if_else(b.icmp_signed("!=", share, I64(last))) as (first, other):
             with first:
+                wait_for(clock(b, host()), emit.load(b, word(first_ticks), I64))
                 b.atomic_rmw("xchg", word(ended), clock(b, host()), "seq_cst")
             with other:
-                wait(is_set)
+                wait(lambda: b.icmp_signed("!=", b.load_atomic(word(ended), "seq_cst", 8, typ=I64), I64(0)))
                 since, over = (emit.load(b, word(place), I64) for place in (begun, ended))
-                longer = b.add(b.mul(b.sub(over, since), I64(10)), emit.load(b, word(least), I64))
-                wait(lambda: b.icmp_signed(">", b.sub(clock(b, host()), over), longer))
+                wait_for(over, b.add(b.mul(b.sub(over, since), I64(times)), emit.load(b, word(more_ticks), I64)))
 
-    code, words, read = job(work), np.zeros(4, np.int64), pool_clock(pool)
-    words[least] = 100 * pool.block[Place.SPIN]
+    code, read, words, spin = job(work), pool_clock(pool), np.zeros(5, np.int64), int(pool.block[Place.SPIN])
+    words[first_ticks], words[more_ticks] = first_takes * spin, more * spin
     assert pool.ensure(2) == 2
     forks(pool, code.address("job"))(words, 2)
-    rest = int(pool.block[Place.REST])
-    assert (rest > words[ended] + words[least]) == (last == 1)
-    assert rest <= read() + LONGEST_REST * pool.block[Place.SPIN]
+    rest, now = int(pool.block[Place.REST]), read()
+    assert bool(rest) == rests
+    assert rest <= now + LONGEST_REST * spin
+    if rests:
+        assert rest >= words[ended] + words[more_ticks] + LONGEST_REST * spin
+        forks(pool, pool._code.address(NOTHING))(words, 2)  # a job's start ends it
+        assert not pool.block[Place.REST]
 
 
 @pytest.mark.parametrize("starter", CONTROL_WORDS[1:], ids=["flush", "toward zero"])

@@ -13,7 +13,8 @@ import pytest
 
 from shapescript import code_places
 from shapescript.compiler.codegen import loading
-from shapescript.compiler.codegen.pool import NOTHING, Place
+from shapescript.compiler.codegen.pool import NOTHING
+from shapescript.compiler.codegen.pool_block import Place
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.workers import PROCESS, Pool
 from shapescript.object_cache import SUFFIX, ObjectCache

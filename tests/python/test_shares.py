@@ -14,14 +14,15 @@ from kernel_harness import native
 from shapescript.compiler.codegen.context import HEADER_WORDS, Word
 from shapescript.compiler.codegen.emit import I64, PTR
 from shapescript.compiler.codegen.lowering import HOST_FAILED, START_WORKERS
-from shapescript.compiler.codegen.pool import Place, block_words
+from shapescript.compiler.codegen.machine import clock
+from shapescript.compiler.codegen.pool_block import Place, block_words
+from shapescript.compiler.codegen.pool_rest import LONGEST_REST
 from shapescript.compiler.codegen.split import shares_of
 from shapescript.compiler.codegen.target import host
 
 LEFT = -7
 BLOCK = np.zeros(block_words(1), np.int64)  # of a pool without workers
 A_POOL = BLOCK.ctypes.data
-EVER = (1 << 63) - 1  # the clock's reading then
 
 Answer = Callable[[Any], None]  # what Python does to the context's words when it is asked for workers
 
@@ -90,11 +91,17 @@ def test_no_more_than_threads_units_and_work_allow(compiled: Any, threads: int, 
     assert shares(compiled, threads, units, work, started(threads)) == (wanted, int(wanted > 1))
 
 
-@pytest.mark.parametrize(("until", "grain", "wanted"), [(EVER, 1000, 1), (EVER, 1, 4), (1, 1000, 4)])
-def test_a_caller_that_keeps_to_itself_for_now_shares_nothing(compiled: Any, until: int, grain: int, wanted: int) -> None:
-    """But where each kernel is to be shared out, as in tests."""
-    block = np.zeros(block_words(1), np.int64)
-    block[Place.REST] = until
+LONG = 1 << 40  # ticks: some minutes
+
+
+@pytest.mark.parametrize(
+    ("left", "grain", "wanted"), [(LONG, 1000, 1), (LONG, 1, 4), (-LONG, 1000, 4), (LONG << 20, 1000, 4), (None, 1000, 4)]
+)
+def test_callers_that_rest_share_nothing(compiled: Any, left: int | None, grain: int, wanted: int) -> None:
+    """But where each kernel is to be shared out, as in tests; and not for longer than any rest: then the clock has gone back."""
+    block, now = np.zeros(block_words(1), np.int64), native(host(), [], lambda b, _: clock(b, host()), I64)
+    block[Place.SPIN] = LONG // LONGEST_REST + 1
+    block[Place.REST] = 0 if left is None else now() + left
     assert shares(compiled, 4, 100, 50_000, pool=block.ctypes.data, grain=grain) == (wanted, 0)
 
 

@@ -15,7 +15,7 @@ from native_harness import NotingHost, finished, natives, outcome
 from native_samples import MIXED, contraction, model_of
 
 from shapescript.compiler.codegen import memory, workers
-from shapescript.compiler.codegen.pool import Place
+from shapescript.compiler.codegen.pool_block import Place
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.thread_count import asked_for
 from shapescript.compiler.ir.nodes import Function, Value

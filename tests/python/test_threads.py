@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from test_programs import CASES, Case, batches
 
 import shapescript
 from shapescript.compiler.codegen import thread_count, workers
-from shapescript.compiler.codegen.pool import Place
+from shapescript.compiler.codegen.pool import CLOCK
+from shapescript.compiler.codegen.pool_block import Place
 from shapescript.compiler.codegen.target import host
 from shapescript.compiler.codegen.thread_count import asked_for, default_threads, quota_cores
 
@@ -69,6 +71,30 @@ def test_a_call_beside_one_that_has_the_pool_works_alone(wide: Any) -> None:
         finally:
             pool.block[Place.TAKEN] = 0
     assert int(pool.block[Place.EPOCH]) == between > before
+
+
+def test_callers_that_rest_work_alone(wide: Any) -> None:
+    x, y = numbers(300, 200), numbers(200, 300)
+    pool = workers.PROCESS.started(host(), 3)
+    assert pool is not None
+
+    def jobs() -> int:
+        before = int(pool.block[Place.EPOCH])
+        with asked_for(3, grain=1000):
+            found.append(wide(x, y).tobytes())
+        return int(pool.block[Place.EPOCH]) - before
+
+    found: list[bytes] = []
+    assert jobs() > 0
+    spin = int(pool.block[Place.SPIN])
+    pool.block[Place.SPIN] = 1 << 50  # so long a rest may be
+    pool.block[Place.REST] = pool._code.function(CLOCK, [], ctypes.c_int64)() + (1 << 50)
+    try:
+        assert jobs() == 0
+    finally:
+        pool.block[Place.SPIN], pool.block[Place.REST] = spin, 0
+    assert jobs() > 0
+    assert len(set(found)) == 1
 
 
 def test_small_work_starts_no_thread() -> None:
