@@ -199,7 +199,6 @@ class _Pool:
             self.store(b, value, self.word(b, block, where))
         self.store(b, epoch, place)
         end_rest(b, block)
-        begun = clock(b, self.target)
 
         def call(number: Value, _: Sequence[Value]) -> None:
             self.store(b, epoch, self.worker(b, block, number, Worker.TICKET))
@@ -207,11 +206,11 @@ class _Pool:
                 b.call(self._wake(), [block, number])
 
         emit.loop(b, 1, shares, 1, call)
-        called = clock(b, self.target)
+        begun = clock(b, self.target)
         own = b.call(self.claim, [block, I64(0), epoch, function, context, shares])
         done = clock(b, self.target)
         self._join(b, block, shares, done)
-        look_back(b, self.target, block, shares, own, begun, called, done)
+        look_back(b, self.target, block, shares, own, begun, done)
         b.ret_void()
 
     def _wake(self) -> Any:

@@ -17,11 +17,11 @@ RESTED = 8
 LONGEST_REST = 1000  # times SPIN: some 0.2 s
 
 
-def look_back(b: Builder, target: Target, block: Value, shares: Value, own: Value, begun: Value, called: Value, done: Value) -> None:
-    """At a job's end: rest, where this thread had done all shares, at the speed of its own, in less than half the time. `begun`, `called`
-    and `done` are the clock's readings before the workers were called, after that, and when no share was left to claim."""
+def look_back(b: Builder, target: Target, block: Value, shares: Value, own: Value, begun: Value, done: Value) -> None:
+    """At a job's end: rest, where this thread had done all shares, at the speed of its own, in less than half the time. `begun` and `done`
+    are the clock's readings when the workers had been called, and when no share was left to claim."""
     ended, spin = clock(b, target), _spin(b, block)
-    alone = b.udiv(b.mul(b.sub(done, called), shares), emit.size(extents.most(b, own, 1)))
+    alone = b.udiv(b.mul(b.sub(done, begun), shares), emit.size(extents.most(b, own, 1)))
     lost = b.sub(b.sub(ended, begun), alone)
     is_worse = b.icmp_signed(">", lost, emit.size(extents.most(b, alone, spin)))
     with b.if_then(b.and_(is_worse, b.icmp_signed(">", own, I64(0))), likely=False):

@@ -78,9 +78,8 @@ class ProductKernel:
         with low.scratch(extents.times(b, shares, bytes_each)) as scratch:
             zeros = self.zeros and (self.zeros.are_behind, self.zeros.shift)
             whole_key = (key, zeros, self.part and self.part.key, self.behind and self.behind.key)
-            split(
-                low, "product", whole_key, [a, right, scratch, emit.size(bytes_each), emit.size(by_rows), *captured], units, shares, share
-            )
+            given = [a, right, scratch, emit.size(bytes_each), emit.size(by_rows), *captured]
+            split(low, "product", whole_key, given, units, shares, share)
 
     def _emit_share(self, b: Builder, plan: Plan, given: Sequence[Value], units: Part) -> None:
         """Those units: of the batch's outermost loop, or where there is none of rows or panels. given: A, B, scratch, a share's bytes of

@@ -85,6 +85,7 @@ def test_callers_that_rest_work_alone(wide: Any) -> None:
         return int(pool.block[Place.EPOCH]) - before
 
     found: list[bytes] = []
+    pool.block[Place.REST] = 0  # whatever calls before this one have met
     assert jobs() > 0
     spin = int(pool.block[Place.SPIN])
     pool.block[Place.SPIN] = 1 << 50  # so long a rest may be
@@ -95,6 +96,21 @@ def test_callers_that_rest_work_alone(wide: Any) -> None:
         pool.block[Place.SPIN], pool.block[Place.REST] = spin, 0
     assert jobs() > 0
     assert len(set(found)) == 1
+
+
+def test_a_product_of_few_columns_is_shared_out_by_rows(tmp_path: Path) -> None:
+    """A weight that each share packs; its columns are one panel, or three."""
+    source = tmp_path / "rows.ss"
+    source.write_text("dim Out = 40\n\nfn rows(x: [m k], w: [Out k]) -> [m Out]:\n    return einsum(x, w: m k, Out k -> m Out)\n")
+    rows, x, w = shapescript.load(source).rows, numbers(400, 24), numbers(40, 24)
+    pool = workers.PROCESS.started(host(), 8)
+    assert pool is not None
+    with asked_for(1):
+        wanted = rows(x, w).tobytes()
+    for count in (2, 3, 8):
+        with asked_for(count, grain=1):
+            assert rows(x, w).tobytes() == wanted
+        assert pool.block[Place.SHARES] == count
 
 
 def test_small_work_starts_no_thread() -> None:
