@@ -16,7 +16,7 @@ from shapescript.compiler.codegen.contraction import (
     scratch_bytes,
 )
 from shapescript.compiler.codegen.emit import I64, PTR
-from shapescript.compiler.codegen.target import Target, host
+from shapescript.compiler.codegen.target import Target
 
 
 @each_target
@@ -126,15 +126,18 @@ def aligned(shape: tuple[int, int]) -> Array:
     return found
 
 
+@each_target
 @pytest.mark.parametrize(("m", "k"), [(100, 768), (800, 700)], ids=["one row of B at a time", "rows of C between"])
-def test_all_of_the_next_panel_and_of_the_result_are_fetched_in_time(m: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_the_next_panel_and_of_the_result_are_fetched_in_time(
+    level: Target, m: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The lines that are asked for are written down instead, in their order."""
-    level, n, line = host(), 400, 64
+    n, line = 400, 64
     a, right, c = numbers((m, k), np.float32, 1), aligned((k, n)), aligned((m, n))
     shape = shape_of(a, right, {"m": I64(0)})
     plan = plan_contraction(level, shape)
     assert plan.fetch_ahead and plan.k_block < k
-    asked = np.zeros(1 << 20, np.int64)
+    asked = np.zeros(4 * k * -(-m // plan.rows) * -(-n // plan.columns), np.int64)  # a line of A in each step, and some of B and C
 
     def note(b: Any, pointer: Any, *, to_write: bool = False) -> None:
         count = b.inttoptr(I64(asked.ctypes.data), PTR)
