@@ -12,6 +12,8 @@ from shapescript.profiling import Profile
 
 MOST_LINES = 20
 WIDEST_TEXT = 88
+MILLISECONDS = 11  # columns
+SPENT = f"{'ms':>{MILLISECONDS}} {'%':>6} {'calls':>10}"
 GIGA = 1e9
 
 
@@ -66,7 +68,7 @@ def report(profile: Profile) -> str:
 
 def _by_line(rows: Sequence[ProfileRow], total: float) -> list[str]:
     found = sums(rows, lambda row: (row.origin.path, row.origin.line))
-    lines = ["", f"{'ms':>11} {'%':>6} {'calls':>10}  by line"]
+    lines = ["", f"{SPENT}  by line"]
     for one in found[:MOST_LINES]:
         origin = max((row.origin for row in one.rows), key=lambda origin: origin.others)
         lines.append(f"{_spent(one, total)}  {_shortened(f'{origin}: {origin.text}')}")
@@ -75,7 +77,7 @@ def _by_line(rows: Sequence[ProfileRow], total: float) -> list[str]:
 
 def _by_kernel(rows: Sequence[ProfileRow], total: float, peak: Peak) -> list[str]:
     found = sums(rows, lambda row: row.kernel)
-    lines = ["", f"{'ms':>11} {'%':>6} {'calls':>10} {'threads':>7} {'GFLOP/s':>8} {'peak':>5} {'GB/s':>7} {'peak':>5}  by kernel"]
+    lines = ["", f"{SPENT} {'threads':>7} {'GFLOP/s':>8} {'peak':>5} {'GB/s':>7} {'peak':>5}  by kernel"]
     for one in found[:MOST_LINES]:
         kernel = one.rows[0].kernel
         lines.append(f"{_spent(one, total)} {_rates(one, kernel, peak)}  {_shortened(str(kernel))}")
@@ -87,7 +89,9 @@ def _spent(one: Sum, total: float) -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:>11.3f}"
+    """A column of milliseconds, to the microsecond; from 1000 s on with fewer decimals, so that the columns stay where they are."""
+    texts = (f"{seconds * 1e3:.{decimals}f}" for decimals in (3, 2, 1))
+    return f"{next((text for text in texts if len(text) < MILLISECONDS), f'{seconds * 1e3:.0f}'):>{MILLISECONDS}}"
 
 
 def _share(seconds: float, total: float) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from shapescript.compiler.codegen.peak import Peak
 from shapescript.compiler.ir.types import Element
 from shapescript.profile_report import MOST_LINES, report
@@ -67,3 +69,18 @@ def test_rows_of_a_line_and_of_a_kernel_are_put_together_and_the_least_left_out(
     assert "    750.000   59.1          4  a.ss:1 +2: line 1" in lines
     assert "      2.000    0.2          4  2 lines more" in lines
     assert "   1000.000   78.7          4       4    40.00   10%       -     -  contraction" in lines
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.001, "1.000"),
+        (999.9994, "999999.400"),
+        (1000.0, "1000000.00"),
+        (10_000.0, "10000000.0"),
+        (99_999.99996, "100000000"),
+        (10.0**6, "1000000000"),
+    ],
+)
+def test_hours_stay_in_their_column(seconds: float, text: str) -> None:
+    assert f" {text:>10}  100.0          2  a.ss:1: line 1" in shown([row(1, Kernel("kernel", "", Element.F32), seconds)])
