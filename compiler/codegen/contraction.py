@@ -94,8 +94,9 @@ def scratch_bytes(
 ) -> Size:
     """Bytes of 64-byte-aligned scratch that one call (one worker) needs: an int, or an emitted I64 where a size is run-time.
 
-    A panel of B: columns * (k, at most k_block, rounded up to lanes); A where it is packed: m * k, of a block of rows or a stage of k where
-    these come first; and running sums, where they don't stay in registers from start to end: m * columns (m * n rounded up to columns where
+    A panel of B: columns * (k, at most k_block, rounded up to lanes), twice where the next one is copied ahead, all panels with all of k
+    where several blocks of rows go through them; A where it is packed: m * k, of a block of rows or a stage of k where these come first;
+    and running sums, where they don't stay in registers from start to end: m * columns (m * n rounded up to columns where
     `plan.steps_first`) for k > k_block or an epilogue that isn't inline, and for k > 4096 as much again for each bit of the number of
     blocks less one.
     """
@@ -158,7 +159,7 @@ def emit_contraction(
 
 def _name(prefix: str, target: Target, plan: Plan, contraction: Contraction) -> str:
     numbers = "_".join("x" if number is None else str(number) for number in contraction.normalised().known_numbers())
-    order = f"{int(plan.pack_left)}.{plan.k_block}.{int(plan.steps_first)}.{plan.row_block}.{int(plan.fetch_ahead)}"
+    order = f"{int(plan.pack_left)}.{plan.k_block}.{int(plan.steps_first)}.{plan.row_block}.{int(plan.copy_ahead)}"
     tile = f"{target.lanes}.{plan.rows}x{plan.vectors}.{plan.right.value[:4]}.{order}"
     return f"{prefix}.{contraction.element}.{tile}.{numbers}"
 

@@ -1,7 +1,8 @@
 """What a tile asks of memory while it is computed, so that nothing waits for it later: one row of something at a time, between its steps,
 since a core follows some ten lines at once, and those of the panel in use come from the second cache.
 
-- The next panel of a large B, whose rows are far apart: copying it would wait for each of them. Every whole tile asks for its part.
+- The next panel of a large B, whose rows are far apart: copying it would wait for each of them. Every whole tile copies its part of it,
+  and asks for rows that come soon.
 - The tile's own rows of C, where these are far apart: storing to them would.
 - The next tile's rows of A, where these are: the machine follows too few of them by itself.
 """
@@ -11,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescript.compiler.codegen import emit, extents
-from shapescript.compiler.codegen.contraction_kernel import Kernel, Panel, Stage
+from shapescript.compiler.codegen.contraction_kernel import Coming, Kernel, Panel, Stage
 from shapescript.compiler.codegen.contraction_zeros import Steps
-from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Size, Value, at, element_bytes, loop, prefetch
+from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Size, Value, at, element_bytes, load, loop, prefetch, store
 
 LINE_BYTES = 64  # of a cache
 FAR_BYTES = 1024  # rows nearer than this reach the first cache without being asked for
 LEAST_STEPS = 8  # between two rows of B
+ROWS_AHEAD = 8  # 4 and 8 took least time; 16 and more rows, so far apart, don't stay in the first cache
 
 
 def are_far_apart(stride: Size, element: ElementType) -> bool:
@@ -28,7 +30,7 @@ def steps_with_fetches(
     b: Builder, kernel: Kernel, panel: Panel, stage: Stage, i: Value, start: Sequence[Value], steps: Steps, *, fetches_result: bool
 ) -> list[Value]:
     """All steps of the whole tile of row `i`, with what is fetched between; `steps(low, high, sums)` emits those of a part."""
-    rows, depth, coming, element = kernel.plan.rows, emit.size(stage.depth), stage.coming, kernel.contraction.element
+    rows, depth, coming = kernel.plan.rows, emit.size(stage.depth), stage.coming
     tiles = extents.quotient(b, b.sub(kernel.row_high, kernel.row_low), rows)
     steps_of_a_part: Size = extents.most(b, tiles, LEAST_STEPS) if coming is not None else depth
     if fetches_result:
@@ -41,8 +43,9 @@ def steps_with_fetches(
     def part(low: Value, state: Sequence[Value]) -> list[Value]:
         number, *sums = state
         if coming is not None:  # evenly, by all tiles' parts
-            row = b.udiv(b.mul(b.add(earlier_parts, number), depth), all_parts)
-            fetch_row(b, kernel, panel, at(b, coming, extents.times(b, row, kernel.contraction.b_k), element))
+            done = b.add(earlier_parts, number)
+            first, end = (b.udiv(b.mul(count, coming.rows), all_parts) for count in (done, b.add(done, I64(1))))
+            loop(b, first, end, 1, lambda row, _: _copy_row(b, kernel, panel, coming, row))
         if fetches_result:
             fetch_result_row(b, kernel, panel, b.add(i, emit.size(extents.least(b, number, rows - 1))))
         high = emit.size(extents.least(b, b.add(low, steps_of_a_part), depth))
@@ -56,6 +59,16 @@ def fetch_row(b: Builder, kernel: Kernel, panel: Panel, start: Value, *, to_writ
     element = kernel.contraction.element
     for column in range(0, panel.vectors * kernel.plan.lanes, LINE_BYTES // element_bytes(element)):
         prefetch(b, at(b, start, column, element), to_write=to_write)
+
+
+def _copy_row(b: Builder, kernel: Kernel, panel: Panel, coming: Coming, row: Value) -> None:
+    """And ask for a later one, which need not be there."""
+    element, lanes, b_k = kernel.contraction.element, kernel.plan.lanes, kernel.contraction.b_k
+    fetch_row(b, kernel, panel, at(b, coming.source, extents.times(b, b.add(row, I64(ROWS_AHEAD)), b_k), element))
+    source = at(b, coming.source, extents.times(b, row, b_k), element)
+    target = at(b, coming.target, b.mul(row, I64(panel.vectors * lanes)), element)
+    for v in range(panel.vectors):
+        store(b, load(b, at(b, source, v * lanes, element), element, lanes), at(b, target, v * lanes, element))
 
 
 def fetch_result_row(b: Builder, kernel: Kernel, panel: Panel, row: Value) -> None:

@@ -59,6 +59,11 @@ class Kernel:
         return extents.plus(b, extents.times(b, whole, run), extents.times(b, b.sub(emit.size(k), b.mul(whole, length)), step))
 
     @property
+    def takes_all_steps(self) -> bool:
+        """Whether no tile leaves out any."""
+        return self.zeros is None and self.skips is None
+
+    @property
     def vector(self) -> Any:
         return vector_of(self.contraction.element, self.plan.lanes)
 
@@ -115,13 +120,31 @@ class PackedLeft:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A stage's part of k; first and last as in Stage."""
+
+    start: Size
+    depth: Size
+    first: Value | None
+    last: Value | bool
+
+
+@dataclass(frozen=True)
+class Coming:
+    """The next stage's rows of its whole panel: where the first lies, where it is copied to, and how many there are (0 too)."""
+
+    source: Value
+    target: Value
+    rows: Value
+
+
+@dataclass(frozen=True)
 class Stage:
     """Steps k_start to k_start + depth of a panel's product, within one run.
 
     right: the panel's row k_start, from row to row right_stride. left: A's packed tiles, where A is packed. first: whether sums begin at
     +0.0, None for always; else they go on from `sums`. last: whether sums are finished in registers (True, False, or known at run time);
-    else they go to `sums`. unpacked: the panel's row k_start where it lies, whether or not B is packed. coming: where the first row of the
-    next stage's panel lies, if that is to be fetched ahead.
+    else they go to `sums`. unpacked: the panel's row k_start where it lies, whether or not B is packed. coming: what is copied meanwhile.
     """
 
     right: Value
@@ -133,4 +156,4 @@ class Stage:
     first: Value | None
     last: Value | bool
     sums: Sums
-    coming: Value | None = None
+    coming: Coming | None = None

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from shapescript.compiler.codegen import emit, extents
 from shapescript.compiler.codegen.contraction_blocks import finish_panel, merge_block
-from shapescript.compiler.codegen.contraction_kernel import Kernel, PackedLeft, Panel, Stage, Sums
-from shapescript.compiler.codegen.contraction_pack import pack_left, pack_right_panel
-from shapescript.compiler.codegen.contraction_plan import REUSES_WORTH_A_COPY, Contraction, Plan, RightLayout
+from shapescript.compiler.codegen.contraction_kernel import Kernel, PackedLeft, Panel, Stage, Step, Sums
+from shapescript.compiler.codegen.contraction_pack import pack_left
+from shapescript.compiler.codegen.contraction_panels import Blocks, most_steps, packed_elements, panel_of
+from shapescript.compiler.codegen.contraction_plan import Contraction, Plan
 from shapescript.compiler.codegen.contraction_tile import emit_row_tiles
 from shapescript.compiler.codegen.emit import BLOCK, I64, Builder, Size, Value, at, loop
 from shapescript.compiler.codegen.extents import least, most
@@ -32,25 +33,18 @@ class ScratchLayout:
 
 
 def scratch_layout(b: Builder | None, plan: Plan, contraction: Contraction, rows: Size, columns: Size, passes: bool) -> ScratchLayout:
-    k, most_steps = contraction.k, _most_steps(b, plan, contraction)
+    k, steps = contraction.k, most_steps(b, plan, contraction)
+    sums = left = packed_elements(b, plan, contraction, rows)
     if plan.row_block:
         rows = least(b, rows, plan.row_block)
-    depth = extents.round_up(b, least(b, k, most_steps), plan.lanes)
-    left = extents.times(b, depth, plan.columns) if plan.packs_right else 0
-    sums = left
     if plan.pack_left:
-        left_depth = least(b, k, most_steps) if plan.steps_first else k
+        left_depth = least(b, k, steps) if plan.steps_first else k
         sums = extents.plus(b, left, extents.round_up(b, extents.times(b, extents.round_up(b, rows, plan.rows), left_depth), plan.lanes))
     buffers = extents.plus(b, 1, extents.bit_length(b, extents.minus(b, _blocks(b, k), 1)))
     if not passes:
-        buffers = extents.where_greater(b, k, most_steps, buffers, 0)
+        buffers = extents.where_greater(b, k, steps, buffers, 0)
     width = extents.round_up(b, columns, plan.columns) if plan.steps_first else plan.columns
     return ScratchLayout(left, sums, extents.plus(b, sums, extents.times(b, extents.times(b, buffers, rows), width)))
-
-
-def _most_steps(b: Builder | None, plan: Plan, contraction: Contraction) -> Size:
-    """Of k in one stage."""
-    return least(b, contraction.run, plan.k_block) if contraction.has_runs else plan.k_block
 
 
 def _blocks(b: Builder | None, k: Size) -> Size:
@@ -79,36 +73,38 @@ def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, p
     step = kernel.plan.row_block
     if not step:
         assert kernel.after_rows is None
-        _emit_rows(b, kernel, scratch, panel_low, panel_high, passes)
+        _emit_rows(b, kernel, scratch, panel_low, panel_high, passes, None)
         return
 
     def block(low: Value, _: Sequence[Value]) -> None:
+        blocks = Blocks(b.sub(kernel.row_high, kernel.row_low), b.icmp_signed(">", low, kernel.row_low))
         high = emit.size(least(b, b.add(low, I64(step)), kernel.row_high))
         before = extents.times(b, low, kernel.contraction.c_row) if kernel.has_block else 0
         c = at(b, kernel.c, extents.minus(b, 0, before), kernel.contraction.element)
-        _emit_rows(b, replace(kernel, row_low=low, row_high=high, c=c), scratch, panel_low, panel_high, passes)
+        _emit_rows(b, replace(kernel, row_low=low, row_high=high, c=c), scratch, panel_low, panel_high, passes, blocks)
         if kernel.after_rows:
             kernel.after_rows(b, low, high)
 
     loop(b, kernel.row_low, kernel.row_high, step, block)
 
 
-def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool) -> None:
-    """All rows of the kernel in all panels."""
+def _emit_rows(
+    b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool, blocks: Blocks | None
+) -> None:
+    """All rows of the kernel in all panels. blocks: which of all blocks of rows they are."""
     plan, contraction = kernel.plan, kernel.contraction
     element, k = contraction.element, contraction.k
     rows = b.sub(kernel.row_high, kernel.row_low)
-    layout = scratch_layout(b, plan, contraction, rows, contraction.n, passes)
+    layout = scratch_layout(b, plan, contraction, blocks.rows if blocks else rows, contraction.n, passes)
     packed_left, sums_start = at(b, scratch, layout.left, element), at(b, scratch, layout.sums, element)
     whole_left = PackedLeft(packed_left, 0, k) if plan.pack_left and not plan.steps_first else None
     if whole_left:
         pack_left(b, kernel, packed_left, 0, k)
 
     def stage(panel: Panel, step: Step, left: PackedLeft | None, sums: Sums) -> None:
-        unpacked = at(b, kernel.right, _right_start(b, kernel, panel, step.start), element)
-        right, stride = _panel_of(b, kernel, panel, step, rows, unpacked, scratch)
-        coming = _coming(b, kernel, panel, step) if plan.fetch_ahead else None
-        emit_row_tiles(b, kernel, panel, Stage(right, stride, unpacked, left, step.start, step.depth, step.first, step.last, sums, coming))
+        right = panel_of(b, kernel, panel, step, scratch, (panel_low, panel_high), blocks)
+        read = Stage(right.start, right.stride, right.unpacked, left, step.start, step.depth, step.first, step.last, sums, right.coming)
+        emit_row_tiles(b, kernel, panel, read)
 
     def whole_panel(panel: Panel) -> None:
         sums = Sums(sums_start, b.mul(rows, I64(panel.vectors * plan.lanes)), None)
@@ -133,34 +129,6 @@ def _emit_rows(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, pan
 
     _for_each_step(b, kernel, sums, passes, each_step)
     _finish_from_memory(b, k, passes, lambda blocks: each_panel(lambda panel: finish_panel(b, kernel, panel, sums, blocks)))
-
-
-def _panel_of(b: Builder, kernel: Kernel, panel: Panel, step: Step, rows: Value, unpacked: Value, scratch: Value) -> tuple[Value, Size]:
-    """A panel's rows of a step as tiles read them, and how far these are apart; they are packed first, where that pays."""
-    plan, width, b_k = kernel.plan, panel.vectors * kernel.plan.lanes, kernel.contraction.b_k
-    if plan.right is RightLayout.IN_PLACE:
-        return unpacked, b_k
-    if plan.right is RightLayout.GATHERED:
-        pack_right_panel(b, kernel, panel, unpacked, scratch, step.depth)
-        return scratch, width
-    # A single row reads a transposed B where it lies, and a few rows one that is else copied.
-    least_rows = 2 if plan.right is RightLayout.TRANSPOSED else REUSES_WORTH_A_COPY
-    pays = b.icmp_signed(">=", rows, I64(least_rows))
-    with b.if_then(pays):
-        pack_right_panel(b, kernel, panel, unpacked, scratch, step.depth)
-    if plan.right is RightLayout.TRANSPOSED:
-        return scratch, width
-    return b.select(pays, scratch, unpacked), b.select(pays, I64(width), emit.size(b_k))
-
-
-@dataclass(frozen=True)
-class Step:
-    """A stage's part of k; first and last as in Stage."""
-
-    start: Size
-    depth: Size
-    first: Value | None
-    last: Value | bool
 
 
 def _for_each_step(b: Builder, kernel: Kernel, sums: Sums, passes: bool, body: Callable[[Step], None]) -> None:
@@ -220,18 +188,3 @@ def _finish_from_memory(b: Builder, k: Size, passes: bool, finish: Callable[[Siz
     elif not isinstance(blocks, int):
         with b.if_then(b.icmp_signed(">", blocks, I64(1))):
             finish(blocks)
-
-
-def _coming(b: Builder, kernel: Kernel, panel: Panel, step: Step) -> Value:
-    """Where the panel of the stage behind this one begins; behind the last one, anywhere."""
-    next_panel = replace(panel, column=extents.plus(b, panel.column, kernel.plan.columns))
-    behind = extents.plus(b, step.start, step.depth)
-    start, below = _right_start(b, kernel, next_panel, 0), _right_start(b, kernel, panel, behind)
-    return at(b, kernel.right, extents.where_greater(b, kernel.contraction.k, behind, below, start), kernel.contraction.element)
-
-
-def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Size:
-    """Where B(k_start, first column of the panel) lies, in elements from `right`."""
-    contraction = kernel.contraction
-    start = kernel.along(b, k_start, contraction.b_k, contraction.b_run)
-    return extents.plus(b, start, extents.times(b, panel.column, contraction.b_column))

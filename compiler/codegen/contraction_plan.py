@@ -81,7 +81,7 @@ class Plan:
 
     steps_first: all panels go through a stage of k before the next stage, not one panel through all stages.
     row_block: above 0, so many rows go through all panels before the next rows.
-    fetch_ahead: while a panel is computed with, the next one, which is copied then, is fetched to a cache. Not where steps come first.
+    copy_ahead: while a panel is computed with, the next one is copied. Not where steps come first.
     """
 
     lanes: int
@@ -92,7 +92,7 @@ class Plan:
     k_block: int
     steps_first: bool
     row_block: int = 0
-    fetch_ahead: bool = False
+    copy_ahead: bool = False
 
     @property
     def columns(self) -> int:
@@ -105,6 +105,11 @@ class Plan:
         return self.right is not RightLayout.IN_PLACE
 
     @property
+    def keeps_panels(self) -> bool:
+        """Whether a panel that is packed has a place of its own, for later blocks of rows."""
+        return self.packs_right and self.row_block > 0 and not self.steps_first
+
+    @property
     def reads_right_in_place(self) -> bool:
         """Whether B may be read where it lies, of which nothing past the last column is to be read."""
         return self.right in (RightLayout.IN_PLACE, RightLayout.COPIED)
@@ -113,10 +118,10 @@ class Plan:
 LONG_STRIDE_BYTES = 1024  # rows this far apart share so few sets of the first cache that a panel isn't held there: it's copied first
 SHORT_STRIDE_BYTES = 512  # the same for a small C, of which all tiles read each panel
 SMALL_RESULT_BYTES = 1 << 18  # a C that stays in the second cache beside panels of A and B
-LARGE_RIGHT_BYTES = 1 << 20  # a B that comes from memory: its panels are fetched ahead
+LARGE_RIGHT_BYTES = 1 << 20  # a B that comes from memory: its panels are copied ahead
 REUSES_WORTH_A_COPY = 32  # rows of A that read each panel; below, copying costs more than it saves
 TILES_OF_A_BLOCK = 4  # tiles of rows: B is read from the second cache once for all of them, C's lines are still close together
-PACKED_ROWS_OF_A_BLOCK = 512  # of a packed A, of which a stage stays in the second cache; B is copied anew for each block
+PACKED_ROWS_OF_A_BLOCK = 512  # of a packed A, of which a stage stays in the second cache
 
 
 def plan_contraction(target: Target, contraction: Contraction) -> Plan:
@@ -130,13 +135,13 @@ def plan_contraction(target: Target, contraction: Contraction) -> Plan:
     pack_left = _left_is_far_apart(target, contraction, steps_first and is_copied)
     vectors = _vectors(target, m, n, lanes, pack_left)
     rows = _rows(target, m, vectors, pack_left)
-    # Rows of C are reloaded between blocks of k: 512 beat 256, and a panel must stay in the second cache beside A, and beside the one that
-    # comes. Where A or B is packed stage by stage, a panel stays in the first cache.
-    fetch_ahead = is_copied and not steps_first and not contraction.has_runs and _is_large(contraction)
-    k_block = 512 if fetch_ahead or vectors * lanes * element_bytes(contraction.element) > 128 else 1024
+    copy_ahead = is_copied and not steps_first and not pack_left and not contraction.has_runs and _is_large(contraction)
+    # Rows of C are reloaded between blocks of k: 1024 beat 512 and 256 where panels are packed, which then follow each other in the second
+    # cache. Where A or B is packed stage by stage, a panel stays in the first cache.
+    k_block = 512 if right is RightLayout.IN_PLACE and vectors * lanes * element_bytes(contraction.element) > 128 else 1024
     if steps_first and (is_copied or pack_left):
         k_block = 256
-    if fetch_ahead and isinstance(contraction.k, int) and contraction.k <= BLOCK:  # equal stages: each fetches all of the next one's rows
+    if copy_ahead and isinstance(contraction.k, int) and contraction.k <= BLOCK:  # equal stages: each has time to copy the next one
         k_block = -(-contraction.k // -(-contraction.k // k_block))
     row_block = 0
     if not steps_first and not contraction.has_runs and (n is None or n > vectors * lanes):
@@ -146,7 +151,7 @@ def plan_contraction(target: Target, contraction: Contraction) -> Plan:
             row_block = PACKED_ROWS_OF_A_BLOCK
     if m is not None and m <= row_block:
         row_block = 0
-    return Plan(lanes, rows, vectors, right, pack_left, k_block, steps_first, row_block, fetch_ahead)
+    return Plan(lanes, rows, vectors, right, pack_left, k_block, steps_first, row_block, copy_ahead)
 
 
 def _vectors(target: Target, m: int | None, n: int | None, lanes: int, pack_left: bool) -> int:

@@ -81,8 +81,7 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
 
     is_stored = stage.last is not False and kernel.stores and not plan.steps_first
     fetches_result = is_whole and is_stored and are_far_apart(contraction.c_row, element)
-    takes_all_steps = kernel.zeros is None and kernel.skips is None
-    if fetches_result and not takes_all_steps:  # there may be few steps to spread it over
+    if fetches_result and not kernel.takes_all_steps:  # there may be few steps to spread it over
         for r in range(rows):
             fetch_result_row(b, kernel, panel, b.add(i, I64(r)))
 
@@ -111,7 +110,7 @@ def _emit_tile(b: Builder, kernel: Kernel, panel: Panel, masks: Sequence[Value |
     elif kernel.zeros is not None:
         last = b.add(i, I64(rows - 1))
         sums = emit_steps(b, kernel.zeros, stage.k_start, stage.depth, i, last, start, steps)
-    elif takes_all_steps and is_whole and (stage.coming is not None or fetches_result):
+    elif kernel.takes_all_steps and is_whole and (stage.coming is not None or fetches_result):
         sums = steps_with_fetches(b, kernel, panel, stage, i, start, steps, fetches_result=fetches_result)
     else:
         sums = steps(0, _needed_depth(b, kernel, panel, stage.depth, rows, i), start)

@@ -1,5 +1,6 @@
 """Products by the tiled kernel: operands of every layout, what is right by definition, and a call whose memory is fenced."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,10 @@ def multiply(
     *,
     bias: Array | None = None,
     inline: bool = True,
+    row_block: int = 0,
 ) -> Array:
-    """C by the kernel, with the numbers named `run_time` as arguments; scratch and C are fenced on both sides by values that must stay."""
+    """C by the kernel, with the numbers named `run_time` as arguments; scratch and C are fenced on both sides by values that must stay.
+    row_block: in place of the plan's own, above 0."""
     static = shape_of(a, right)
     values = [getattr(static, name) for name in NUMBERS]
     sizes: list[int] = []
@@ -93,10 +96,12 @@ def multiply(
         shape = shape_of(a, right, {name: given[name] for name in run_time})
         epilogue = Epilogue(add_column, (arguments[4],), inline) if bias is not None else None
         plan = plan_contraction(level, shape)
+        if row_block:
+            plan = replace(plan, row_block=row_block, steps_first=False)
         sizes.append(scratch_bytes(level, static, epilogue=epilogue, plan=plan))
-        counted = emit.size(scratch_bytes(level, shape, b, epilogue=epilogue))
+        counted = emit.size(scratch_bytes(level, shape, b, epilogue=epilogue, plan=plan))
         emit.store(b, counted, arguments[3], align=8)
-        emit_contraction(b, level, shape, *arguments[:4], epilogue=epilogue)
+        emit_contraction(b, level, shape, *arguments[:4], epilogue=epilogue, plan=plan)
 
     call = native(level, [PTR] * 5 + [I64] * len(NUMBERS), body)
     c = np.full((a.shape[0] + 2, right.shape[1]), 77, a.dtype)

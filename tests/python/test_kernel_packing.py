@@ -1,4 +1,5 @@
-"""Products whose operands are packed, copied, read in place or fetched ahead, by blocks of rows and of steps: the bytes stay."""
+"""Products whose operands are packed, once for all blocks of rows or ahead, or read in place, by blocks of rows and of steps: the bytes
+stay."""
 
 from dataclasses import replace
 from typing import Any
@@ -104,17 +105,60 @@ def test_few_rows_read_a_right_operand_in_place_that_is_else_copied(level: Targe
 
 
 @each_target
+@pytest.mark.parametrize("layout", ["rows", "transposed", "gathered"])
+@pytest.mark.parametrize("sizes", [(75, 250, 9), (60, 90, 1100), (49, 61, 0), (24, 250, 9)], ids=str)
+def test_panels_are_packed_once_for_all_blocks_of_rows(level: Target, layout: str, sizes: tuple[int, int, int]) -> None:
+    m, n, _ = sizes
+    a, right = operands(*sizes, layout, np.float32)
+    bias = numbers((1, n), np.float32, 3)[0]
+    expected = chains(a, right) + np.arange(m, dtype=np.float32)[:, None] + bias
+    for run_time in ((), ("m",), ("m", "n", "k")):
+        for inline in (True, False):
+            found = multiply(level, a, right, run_time, bias=bias, inline=inline, row_block=24)
+            assert same_bytes(found, expected), (run_time, inline)
+
+
+@each_target
+@pytest.mark.parametrize("layout", ["rows", "transposed", "gathered"])
+def test_later_blocks_of_rows_find_panels_packed(level: Target, layout: str) -> None:
+    """All of them are in scratch, one behind the other; a single block packs to one buffer."""
+    m, n, k = 96, 4 * level.lanes * 2, 2 * level.lanes
+    a = numbers((m, k), np.float32, 2)
+    wide = numbers((k, 300), np.float32, 1) if layout == "rows" else operands(m, 300, k, layout, np.float32)[1]
+    right = wide[:, :n]
+    plan = replace(plan_contraction(level, shape_of(a, right)), row_block=48, steps_first=False)
+    assert plan.right.value == {"rows": "copied"}.get(layout, layout) and plan.keeps_panels
+    for rows in (m, 48):
+        shape = replace(shape_of(a, right), m=rows)
+
+        def body(b: Any, arguments: Any, shape: Contraction = shape) -> None:
+            emit_contraction(b, level, shape, *arguments[:4], plan=plan)
+
+        size = scratch_bytes(level, shape, plan=plan)
+        assert isinstance(size, int)
+        scratch, c = np.zeros(size // 4, np.float32), np.zeros((rows, n), np.float32)
+        native(level, [PTR] * 4, body)(a, right, c, scratch)
+        assert same_bytes(c, chains(a[:rows], right))
+        panels = [right[:, start : start + plan.columns] for start in range(0, n, plan.columns)]
+        kept = np.concatenate([np.ascontiguousarray(panel).ravel() for panel in panels])
+        assert same_bytes(scratch[: kept.size], kept) if rows == m else scratch.size < kept.size
+
+
+@each_target
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_panels_of_a_large_right_operand_are_fetched_ahead(level: Target, dtype: Any) -> None:
-    """In one stage and in several, for fewer tiles than steps between two fetches and for more; the last panel is narrower."""
-    for sizes, run_time in (((100, 700, 400), ()), ((131, 700, 400), ("m",)), ((33, 300, 1100), ("m",)), ((31, 300, 1100), ("m",))):
+def test_panels_of_a_large_right_operand_are_copied_ahead(level: Target, dtype: Any) -> None:
+    """In one stage and in several, with more than one block of 4096 steps, for fewer tiles than steps between two rows and for more; the
+    last panel is narrower or it isn't, and there may be one only; few rows read B in place."""
+    few, many = [(33, 300, 1100), (31, 300, 1100)], [(131, 700, 400), (40, 384, 700), (300, 257, 1100), (34, 260, 4200)]
+    for sizes in few + many * (dtype == np.float32):
         a, right = operands(*sizes, "rows", dtype)
         bias = numbers((1, sizes[1]), dtype, 3)[0]
-        assert plan_contraction(level, shape_of(a, right, dict.fromkeys(run_time, I64(0)))).fetch_ahead
-        assert same_bytes(multiply(level, a, right, run_time), chains(a, right)), (sizes, run_time)
-        expected = chains(a, right) + np.arange(sizes[0], dtype=dtype)[:, None] + bias
+        assert plan_contraction(level, shape_of(a, right, {"m": I64(0)})).copy_ahead
+        products = chains(a, right)
+        assert same_bytes(multiply(level, a, right, ("m",)), products), sizes
+        expected = products + np.arange(sizes[0], dtype=dtype)[:, None] + bias
         for inline in (True, False):
-            assert same_bytes(multiply(level, a, right, run_time, bias=bias, inline=inline), expected), (sizes, run_time)
+            assert same_bytes(multiply(level, a, right, ("m",), bias=bias, inline=inline), expected), (sizes, inline)
 
 
 def aligned(shape: tuple[int, int]) -> Array:
@@ -127,8 +171,8 @@ def aligned(shape: tuple[int, int]) -> Array:
 
 
 @each_target
-@pytest.mark.parametrize(("m", "k"), [(100, 768), (800, 700)], ids=["one row of B at a time", "rows of C between"])
-def test_all_of_the_next_panel_and_of_the_result_are_fetched_in_time(
+@pytest.mark.parametrize(("m", "k"), [(100, 1500), (650, 1100)], ids=["one row of B at a time", "rows of C between"])
+def test_the_rows_of_the_next_panel_and_of_the_result_are_fetched_in_time(
     level: Target, m: int, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lines that are asked for are written down instead, in their order."""
@@ -136,7 +180,7 @@ def test_all_of_the_next_panel_and_of_the_result_are_fetched_in_time(
     a, right, c = numbers((m, k), np.float32, 1), aligned((k, n)), aligned((m, n))
     shape = shape_of(a, right, {"m": I64(0)})
     plan = plan_contraction(level, shape)
-    assert plan.fetch_ahead and plan.k_block < k
+    assert plan.copy_ahead and plan.k_block < k
     asked = np.zeros(4 * k * -(-m // plan.rows) * -(-n // plan.columns), np.int64)  # a line of A in each step, and some of B and C
 
     def note(b: Any, pointer: Any, *, to_write: bool = False) -> None:
@@ -165,7 +209,7 @@ def test_all_of_the_next_panel_and_of_the_result_are_fetched_in_time(
         assert lines_of(c, range(tiles * plan.rows), panel) <= whole
         for number, rows in enumerate(stages):
             if panel or number:
-                wanted = lines_of(right, rows, panel)
+                wanted = lines_of(right, rows[contraction_fetch.ROWS_AHEAD :], panel)
                 assert wanted <= whole
                 when = np.flatnonzero(np.isin(lines, list(wanted)))
                 assert when[-1] - when[0] > len(lines) / (panels + 1) / len(stages) / 2  # not at once

@@ -115,18 +115,32 @@ def test_many_rows_are_shared_out_where_panels_are_fewer_than_threads(m: int, th
 
 
 @each_target
-@pytest.mark.parametrize(("workers", "k"), [(2, 40), (3, 1300), (5, 4100)])
-def test_shares_give_the_same_bytes(level: Target, workers: int, k: int) -> None:
-    a, right = operands(50, 130, k, "transposed", np.float32)
+@pytest.mark.parametrize(
+    ("workers", "sizes", "layouts"),
+    [
+        (2, (50, 130, 40), ("rows", "transposed")),
+        (3, (50, 130, 1300), ("rows", "transposed")),
+        (5, (50, 130, 4100), ("rows", "transposed")),
+        (3, (180, 384, 700), ("rows", "rows")),
+        (2, (1300, 300, 9), ("transposed", "rows")),
+        (3, (1300, 300, 9), ("transposed", "rows")),
+    ],
+    ids=str,
+)
+def test_shares_give_the_same_bytes(level: Target, workers: int, sizes: tuple[int, int, int], layouts: tuple[str, str]) -> None:
+    """With panels transposed, copied ahead, and kept for later blocks of rows, of which a share has two or one."""
+    m, n, _ = sizes
+    a, right = operands(*sizes, layouts[1], np.float32, layouts[0])
     shape = shape_of(a, right)
     plan = plan_contraction(level, shape)
-    panels = panel_count(plan, 130)
+    assert (plan.copy_ahead, plan.keeps_panels) == (n == 384, m == 1300)
+    panels = panel_count(plan, n)
     assert isinstance(panels, int)
-    rows = [min(50, -(-50 * w // workers // plan.rows) * plan.rows) for w in range(workers + 1)]
+    rows = [min(m, -(-m * w // workers // plan.rows) * plan.rows) for w in range(workers + 1)]
     columns = [panels * w // workers for w in range(workers + 1)]
 
     by_rows = [Share(low, high, 0, panels) for low, high in pairwise(rows)]
-    by_columns = [Share(0, 50, low, high) for low, high in pairwise(columns)]
+    by_columns = [Share(0, m, low, high) for low, high in pairwise(columns)]
 
     scratch = np.zeros(scratch_bytes(level, shape), np.uint8)
     for shares in (by_rows, by_columns):
@@ -135,6 +149,6 @@ def test_shares_give_the_same_bytes(level: Target, workers: int, k: int) -> None
             for share in shares:
                 emit_contraction(b, level, shape, *arguments, share=share)
 
-        c = np.zeros((50, 130), np.float32)
+        c = np.zeros((m, n), np.float32)
         native(level, [PTR] * 4, body)(a, right, c, scratch)
         assert same_bytes(c, chains(a, right))

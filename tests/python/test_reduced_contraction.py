@@ -15,7 +15,7 @@ from native_samples import F32, F64, I64, some
 from shapescript.compiler.codegen import behind_rows
 from shapescript.compiler.codegen.thread_count import asked_for
 from shapescript.compiler.ir.nodes import Block, Function, Value
-from shapescript.compiler.ir.sizes import Size, fresh, of
+from shapescript.compiler.ir.sizes import Size, fresh, number, of
 from shapescript.compiler.ir.types import Element, TensorType
 from shapescript.compiler.ir.verifier import verify_function
 from shapescript.compiler.ops.build import Builder, result_type
@@ -211,6 +211,18 @@ def test_what_is_not_joined() -> None:
     assert count(is_read_twice, *usual) == 0
     assert count(is_read_when_a_result_is_written, *usual) == 0
     assert count(becomes_another_type, *usual) == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "steps", "wanted"),
+    [(64, 4096, 1), (65, 4096, 0), (1024, 256, 1), (1025, 257, 0), (50_000, 256, 1), (None, 256, 1), (None, 257, 0), (70, None, 1)],
+)
+def test_a_large_operand_of_many_steps_is_not_joined(columns: int | None, steps: int | None, wanted: int) -> None:
+    """As the weight of a classifier of many classes; known or not."""
+    n, k = (of(fresh(name)) if size is None else number(size) for name, size in (("columns", columns), ("steps", steps)))
+    kinds = [TensorType(F32, (number(1), number(3), k)), TensorType(F32, (number(1), n, k))]
+    function = function_of(kinds, lambda b, x, weight: [softmax(b, b.op("contraction", x, weight, **PRODUCT))])
+    assert names(joined(function)).count("reduced_contraction") == wanted
 
 
 # ---- where a mask leaves nothing of a product
