@@ -2,8 +2,8 @@
 gradient behind that of the shares.
 
 Such a product is long where sequences are, and its elements cost little, so it is memory that its time goes to: joined, a block of rows is
-reduced while it is in cache. But for each block all of the operand of the columns is read, which each thread packs for itself: where that is
-large and an element of the result takes many steps, this costs more than to read the rows again, as in a classifier of many classes.
+reduced while it is in cache. But for each block all of the operand of the columns is read, which each thread packs for itself: where that
+is large and an element of the result takes many steps, this costs more than to read the rows again, as in a classifier of many classes.
 """
 
 from __future__ import annotations
