@@ -37,21 +37,37 @@ def steps_with_fetches(
         steps_of_a_part = extents.least(b, steps_of_a_part, extents.quotient(b, depth, rows))
     steps_of_a_part = emit.size(extents.most(b, steps_of_a_part, 1))
     parts = b.udiv(b.add(depth, b.sub(steps_of_a_part, I64(1))), steps_of_a_part)
-    earlier_parts = b.mul(b.udiv(b.sub(i, kernel.row_low), I64(rows)), parts)
-    all_parts = b.mul(emit.size(extents.most(b, tiles, 1)), parts)
+    copied = [] if coming is None else _copied_before(b, coming, b.udiv(b.sub(i, kernel.row_low), I64(rows)), parts, emit.size(tiles))
 
     def part(low: Value, state: Sequence[Value]) -> list[Value]:
-        number, *sums = state
-        if coming is not None:  # evenly, by all tiles' parts
-            done = b.add(earlier_parts, number)
-            first, end = (b.udiv(b.mul(count, coming.rows), all_parts) for count in (done, b.add(done, I64(1))))
-            loop(b, first, end, 1, lambda row, _: _copy_row(b, kernel, panel, coming, row))
+        number, *rest = state
+        copied, sums = rest[: -len(start)], rest[-len(start) :]
+        if coming is not None:
+            copied = _copy_rows(b, kernel, panel, coming, copied, b.mul(emit.size(tiles), parts))
         if fetches_result:
             fetch_result_row(b, kernel, panel, b.add(i, emit.size(extents.least(b, number, rows - 1))))
         high = emit.size(extents.least(b, b.add(low, steps_of_a_part), depth))
-        return [b.add(number, I64(1)), *steps(low, high, sums)]
+        return [b.add(number, I64(1)), *copied, *steps(low, high, sums)]
 
-    return loop(b, 0, depth, steps_of_a_part, part, [I64(0), *start])[1:]
+    return loop(b, 0, depth, steps_of_a_part, part, [I64(0), *copied, *start])[-len(start) :]
+
+
+def _copied_before(b: Builder, coming: Coming, tile: Value, parts: Value, tiles: Value) -> list[Value]:
+    """How many rows earlier tiles have copied, and the rest of the division that says so: rows are spread evenly over all tiles' parts."""
+    done, every = b.mul(b.mul(tile, parts), coming.rows), b.mul(tiles, parts)
+    row = b.udiv(done, every)
+    return [row, b.sub(done, b.mul(row, every))]
+
+
+def _copy_rows(b: Builder, kernel: Kernel, panel: Panel, coming: Coming, copied: Sequence[Value], every: Value) -> list[Value]:
+    """Those of a part. `every`: parts of all tiles."""
+    row, rest = copied
+
+    def copy(state: Sequence[Value]) -> list[Value]:
+        _copy_row(b, kernel, panel, coming, state[0])
+        return [b.add(state[0], I64(1)), b.sub(state[1], every)]
+
+    return emit.while_loop(b, lambda state: b.icmp_unsigned(">=", state[1], every), copy, [row, b.add(rest, coming.rows)])
 
 
 def fetch_row(b: Builder, kernel: Kernel, panel: Panel, start: Value, *, to_write: bool = False) -> None:
