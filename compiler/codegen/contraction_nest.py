@@ -25,7 +25,7 @@ from shapescript.compiler.records.dataclass import dataclass
 
 @dataclass(frozen=True)
 class ScratchLayout:
-    """Where A's packed tiles and the running sums begin behind B's panel, and where the scratch ends, in elements."""
+    """Where A's packed tiles and the running sums begin behind B's panels, and where the scratch ends, in elements."""
 
     left: Size
     sums: Size
@@ -98,8 +98,10 @@ def _emit_rows(
     layout = scratch_layout(b, plan, contraction, blocks.rows if blocks else rows, contraction.n, passes)
     packed_left, sums_start = at(b, scratch, layout.left, element), at(b, scratch, layout.sums, element)
     whole_left = PackedLeft(packed_left, 0, k) if plan.pack_left and not plan.steps_first else None
+    has_panels = b.icmp_signed(">", panel_high, panel_low)  # without, there may be no scratch
     if whole_left:
-        pack_left(b, kernel, packed_left, 0, k)
+        with b.if_then(has_panels):
+            pack_left(b, kernel, packed_left, 0, k)
 
     def stage(panel: Panel, step: Step, left: PackedLeft | None, sums: Sums) -> None:
         right = panel_of(b, kernel, panel, step, scratch, (panel_low, panel_high), blocks)
@@ -123,7 +125,8 @@ def _emit_rows(
     def each_step(step: Step) -> None:
         left = None
         if plan.pack_left:
-            pack_left(b, kernel, packed_left, step.start, step.depth)
+            with b.if_then(has_panels):
+                pack_left(b, kernel, packed_left, step.start, step.depth)
             left = PackedLeft(packed_left, step.start, step.depth)
         each_panel(lambda panel: stage(panel, step, left, sums))
 

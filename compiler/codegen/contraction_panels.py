@@ -17,6 +17,8 @@ from shapescript.compiler.codegen.emit import I64, Builder, Size, Value, at
 from shapescript.compiler.codegen.extents import least, most
 from shapescript.compiler.records.dataclass import dataclass
 
+MOST_KEPT = 1 << 21  # elements that each share keeps of B; of a larger one panels are packed for each block of rows
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -28,9 +30,11 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Where a panel's rows of a stage are packed, whether they are there already (None: no), and what is copied ahead meanwhile."""
+    """Where a panel's rows of a stage are packed, for how many rows of A, whether they are there already (None: no), and what is copied
+    ahead meanwhile."""
 
     start: Value
+    rows: Value
     is_packed: Value | None = None
     coming: Coming | None = None
 
@@ -51,9 +55,18 @@ def packed_elements(b: Builder | None, plan: Plan, contraction: Contraction, row
         return 0
     one = extents.times(b, stage_depth(b, plan, contraction), plan.columns)
     if plan.keeps_panels:
-        every = extents.times(b, _whole_depth(b, plan, contraction), extents.round_up(b, most(b, contraction.n, 1), plan.columns))
-        return extents.where_greater(b, rows, plan.row_block, every, one)
+        return extents.where_greater(b, _are_kept(b, plan, contraction, rows), 0, _every_panel(b, plan, contraction), one)
     return extents.times(b, one, 2) if plan.copy_ahead else one
+
+
+def _every_panel(b: Builder | None, plan: Plan, contraction: Contraction) -> Size:
+    return extents.times(b, _whole_depth(b, plan, contraction), extents.round_up(b, most(b, contraction.n, 1), plan.columns))
+
+
+def _are_kept(b: Builder | None, plan: Plan, contraction: Contraction, rows: Size) -> Size:
+    """1 where panels have places of their own, for several blocks of rows, if that takes little memory; else 0."""
+    fit = extents.where_greater(b, _every_panel(b, plan, contraction), MOST_KEPT, 0, 1)
+    return extents.where_greater(b, rows, plan.row_block, fit, 0)
 
 
 def stage_depth(b: Builder | None, plan: Plan, contraction: Contraction) -> Size:
@@ -67,7 +80,7 @@ def most_steps(b: Builder | None, plan: Plan, contraction: Contraction) -> Size:
 
 
 def _whole_depth(b: Builder | None, plan: Plan, contraction: Contraction) -> Size:
-    """Rows of a panel with a place of its own. A stage is packed up to whole vectors of k, which begin anywhere where there are runs."""
+    """Rows of a panel with a place of its own, with room for whole vectors of k, which begin anywhere where there are runs."""
     return extents.plus(b, extents.round_up(b, contraction.k, plan.lanes), plan.lanes if contraction.has_runs else 0)
 
 
@@ -81,7 +94,9 @@ def panel_of(
         return Right(unpacked, b_k, unpacked, None)
     buffer = _buffer(b, kernel, panel, step, scratch, panels, blocks)
     # A single row reads a transposed B where it lies, and a few rows one that is else copied.
-    pays = _has_rows(b, kernel, {RightLayout.TRANSPOSED: 2, RightLayout.COPIED: REUSES_WORTH_A_COPY}.get(plan.right, 1))
+    least_rows = {RightLayout.TRANSPOSED: I64(2), RightLayout.COPIED: I64(REUSES_WORTH_A_COPY)}.get(plan.right, I64(1))
+    rows = buffer.rows if plan.right is RightLayout.COPIED else _rows(b, kernel)
+    pays = b.icmp_signed(">=", rows, least_rows)
     with b.if_then(b.and_(pays, b.not_(buffer.is_packed)) if buffer.is_packed is not None else pays):
         pack_right_panel(b, kernel, panel, unpacked, buffer.start, step.depth)
     if plan.right is RightLayout.COPIED:
@@ -99,17 +114,18 @@ def _buffer(
         return _kept(b, kernel, panel, step, scratch, panels[0], blocks)
     if plan.copy_ahead and panel.valid is None and kernel.takes_all_steps:
         return _ahead(b, kernel, panel, step, scratch, panels)
-    return Buffer(scratch)
+    return Buffer(scratch, _rows(b, kernel))
 
 
 def _kept(b: Builder, kernel: Kernel, panel: Panel, step: Step, scratch: Value, panel_low: Value, blocks: Blocks) -> Buffer:
-    """The panel's own place; a single block of rows has one buffer for all, which stays in a cache."""
+    """The panel's own place; a single block of rows has one buffer for all, which stays in a cache, as all have where B is large."""
     plan, contraction = kernel.plan, kernel.contraction
     before = b.sub(emit.size(panel.column), b.mul(panel_low, I64(plan.columns)))
     place = extents.times(b, before, _whole_depth(b, plan, contraction))
     place = extents.plus(b, place, extents.times(b, step.start, panel.vectors * plan.lanes))
-    place = extents.where_greater(b, blocks.rows, plan.row_block, place, 0)
-    return Buffer(at(b, scratch, place, contraction.element), blocks.is_later)
+    are_kept = b.icmp_signed(">", emit.size(_are_kept(b, plan, contraction, blocks.rows)), I64(0))
+    start = at(b, scratch, b.select(are_kept, emit.size(place), I64(0)), contraction.element)
+    return Buffer(start, b.select(are_kept, blocks.rows, _rows(b, kernel)), b.and_(are_kept, blocks.is_later))
 
 
 def _ahead(b: Builder, kernel: Kernel, panel: Panel, step: Step, scratch: Value, panels: tuple[Value, Value]) -> Buffer:
@@ -134,13 +150,14 @@ def _ahead(b: Builder, kernel: Kernel, panel: Panel, step: Step, scratch: Value,
     rows = least(b, extents.minus(b, k, start), plan.k_block)
     of_next_panel = extents.where_greater(b, whole, extents.plus(b, number, 1), rows, 0)
     rows = extents.where_greater(b, k, behind, rows, of_next_panel)
-    rows = b.select(_has_rows(b, kernel, REUSES_WORTH_A_COPY), emit.size(rows), I64(0))
+    pays = b.icmp_signed(">=", _rows(b, kernel), I64(REUSES_WORTH_A_COPY))
+    rows = b.select(pays, emit.size(rows), I64(0))
     coming = Coming(source, buffer(b.add(turn, I64(1))), rows)
-    return Buffer(buffer(turn), b.icmp_signed(">", turn, I64(0)), coming)
+    return Buffer(buffer(turn), _rows(b, kernel), b.icmp_signed(">", turn, I64(0)), coming)
 
 
-def _has_rows(b: Builder, kernel: Kernel, count: int) -> Value:
-    return b.icmp_signed(">=", b.sub(kernel.row_high, kernel.row_low), I64(count))
+def _rows(b: Builder, kernel: Kernel) -> Value:
+    return b.sub(kernel.row_high, kernel.row_low)
 
 
 def _right_start(b: Builder, kernel: Kernel, panel: Panel, k_start: Size) -> Size:

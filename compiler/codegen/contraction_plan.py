@@ -81,7 +81,7 @@ class Plan:
 
     steps_first: all panels go through a stage of k before the next stage, not one panel through all stages.
     row_block: above 0, so many rows go through all panels before the next rows.
-    copy_ahead: while a panel is computed with, the next one is copied. Not where steps come first.
+    copy_ahead: while a panel is computed with, the next one is copied. Not where panels are kept or tiles leave out steps.
     """
 
     lanes: int
@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def keeps_panels(self) -> bool:
-        """Whether a panel that is packed has a place of its own, for later blocks of rows."""
+        """Whether a panel that is packed may have a place of its own, for later blocks of rows."""
         return self.packs_right and self.row_block > 0 and not self.steps_first
 
     @property

@@ -9,8 +9,9 @@ import pytest
 from kernel_harness import Array, native, same_bytes
 from product_harness import chains, each_target, multiply, numbers, operands, shape_of
 
-from shapescript.compiler.codegen import contraction_fetch, emit
+from shapescript.compiler.codegen import contraction_fetch, contraction_panels, emit
 from shapescript.compiler.codegen.contraction import (
+    AfterRows,
     Contraction,
     emit_contraction,
     plan_contraction,
@@ -106,49 +107,85 @@ def test_few_rows_read_a_right_operand_in_place_that_is_else_copied(level: Targe
 
 @each_target
 @pytest.mark.parametrize("layout", ["rows", "transposed", "gathered"])
-@pytest.mark.parametrize("sizes", [(75, 250, 9), (60, 90, 1100), (49, 61, 0), (24, 250, 9)], ids=str)
-def test_panels_are_packed_once_for_all_blocks_of_rows(level: Target, layout: str, sizes: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("sizes", [(110, 290, 9), (100, 257, 1100), (97, 300, 0), (48, 290, 9), (120, 300, 10)], ids=str)
+@pytest.mark.parametrize("most_kept", [1 << 21, 4096], ids=["kept", "too large"])
+def test_panels_are_packed_once_for_all_blocks_of_rows(
+    level: Target, layout: str, sizes: tuple[int, int, int], most_kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contraction_panels, "MOST_KEPT", most_kept)
     m, n, _ = sizes
     a, right = operands(*sizes, layout, np.float32)
+    assert plan_contraction(level, shape_of(a, right)).packs_right
     bias = numbers((1, n), np.float32, 3)[0]
     expected = chains(a, right) + np.arange(m, dtype=np.float32)[:, None] + bias
-    for run_time in ((), ("m",), ("m", "n", "k")):
+    for run_time, block in (((), 24), (("m",), 48), (("m", "n", "k"), 48)):
         for inline in (True, False):
-            found = multiply(level, a, right, run_time, bias=bias, inline=inline, row_block=24)
+            found = multiply(level, a, right, run_time, bias=bias, inline=inline, row_block=block)
             assert same_bytes(found, expected), (run_time, inline)
 
 
 @each_target
 @pytest.mark.parametrize("layout", ["rows", "transposed", "gathered"])
 def test_later_blocks_of_rows_find_panels_packed(level: Target, layout: str) -> None:
-    """All of them are in scratch, one behind the other; a single block packs to one buffer."""
+    """Behind the first block B becomes NaN, and none of them is seen. A single block packs to one buffer."""
     m, n, k = 96, 4 * level.lanes * 2, 2 * level.lanes
     a = numbers((m, k), np.float32, 2)
-    wide = numbers((k, 300), np.float32, 1) if layout == "rows" else operands(m, 300, k, layout, np.float32)[1]
-    right = wide[:, :n]
+
+    def right_operand() -> Array:
+        wide: Array = operands(m, 300, k, layout, np.float32)[1][:, :n]
+        return wide
+
+    right = right_operand()
     plan = replace(plan_contraction(level, shape_of(a, right)), row_block=48, steps_first=False)
     assert plan.right.value == {"rows": "copied"}.get(layout, layout) and plan.keeps_panels
-    for rows in (m, 48):
+    expected = chains(a, right)
+    for rows in (48, m):
         shape = replace(shape_of(a, right), m=rows)
 
-        def body(b: Any, arguments: Any, shape: Contraction = shape) -> None:
-            emit_contraction(b, level, shape, *arguments[:4], plan=plan)
+        def spoil(b: Any, captured: Any, batch: Any, low: Any, high: Any) -> None:
+            def row(i: Any, _: Any) -> None:
+                def number(j: Any, _: Any) -> None:
+                    place = b.add(b.mul(i, I64(right.strides[0] // 4)), b.mul(j, I64(right.strides[1] // 4)))
+                    emit.store(b, emit.constant(float("nan"), emit.F32), emit.at(b, captured[0], place, emit.F32))
+
+                emit.loop(b, 0, n, 1, number)
+
+            emit.loop(b, 0, k, 1, row)
+
+        def body(b: Any, arguments: Any, shape: Contraction = shape, spoil: Any = spoil) -> None:
+            emit_contraction(b, level, shape, *arguments[:4], plan=plan, after_rows=AfterRows(spoil, (arguments[1],)))
 
         size = scratch_bytes(level, shape, plan=plan)
-        assert isinstance(size, int)
+        assert isinstance(size, int) and (size >= right.nbytes) == (rows > 48)
         scratch, c = np.zeros(size // 4, np.float32), np.zeros((rows, n), np.float32)
-        native(level, [PTR] * 4, body)(a, right, c, scratch)
-        assert same_bytes(c, chains(a[:rows], right))
-        panels = [right[:, start : start + plan.columns] for start in range(0, n, plan.columns)]
-        kept = np.concatenate([np.ascontiguousarray(panel).ravel() for panel in panels])
-        assert same_bytes(scratch[: kept.size], kept) if rows == m else scratch.size < kept.size
+        native(level, [PTR] * 4, body)(a, right_operand(), c, scratch)
+        assert same_bytes(c, expected[:rows])
+
+
+@each_target
+def test_without_columns_nothing_is_written_to_scratch(level: Target) -> None:
+    """As there may be none; A is packed, its rows are many and B's columns known at run time only."""
+    for transposed in (False, True):
+        a, right = numbers((5, 600), np.float32, 1).T, numbers((5, 40), np.float32, 2)
+        shape = shape_of(a, np.ascontiguousarray(right.T).T if transposed else right)
+        scratch = np.full(1 << 16, -1)
+
+        def body(b: Any, arguments: Any, shape: Contraction = shape) -> None:
+            given = replace(shape, n=arguments[4])
+            plan = plan_contraction(level, given)
+            assert plan.pack_left
+            emit_contraction(b, level, given, *arguments[:4], plan=replace(plan, row_block=64))
+
+        call = native(level, [PTR] * 4 + [I64], body)
+        call(a, right, np.zeros((600, 40), np.float32), scratch, 0)
+        assert (scratch == -1).all()
 
 
 @each_target
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_panels_of_a_large_right_operand_are_copied_ahead(level: Target, dtype: Any) -> None:
     """In one stage and in several, with more than one block of 4096 steps, for fewer tiles than steps between two rows and for more; the
-    last panel is narrower or it isn't, and there may be one only; few rows read B in place."""
+    last panel is narrower or it isn't; few rows read B in place."""
     few, many = [(33, 300, 1100), (31, 300, 1100)], [(131, 700, 400), (40, 384, 700), (300, 257, 1100), (34, 260, 4200)]
     for sizes in few + many * (dtype == np.float32):
         a, right = operands(*sizes, "rows", dtype)
