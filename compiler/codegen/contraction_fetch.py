@@ -1,4 +1,4 @@
-"""What a tile asks of memory while it is computed, so that nothing waits for it later: one row of something at a time, between its steps,
+"""What a tile asks of memory while it is computed, so that nothing waits for it later: a row or a few at a time, between its steps,
 since a core follows some ten lines at once, and those of the panel in use come from the second cache.
 
 - The next panel of a large B, whose rows are far apart: copying it would wait for each of them. Every whole tile copies its part of it,
@@ -18,7 +18,7 @@ from shapescript.compiler.codegen.emit import I64, Builder, ElementType, Size, V
 
 LINE_BYTES = 64  # of a cache
 FAR_BYTES = 1024  # rows nearer than this reach the first cache without being asked for
-LEAST_STEPS = 8  # between two rows of B
+LEAST_STEPS = 8  # of a part, before whose steps rows of B are copied
 ROWS_AHEAD = 8  # 4 and 8 took least time; 16 and more rows, so far apart, don't stay in the first cache
 
 

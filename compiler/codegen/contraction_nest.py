@@ -77,11 +77,11 @@ def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, p
         return
 
     def block(low: Value, _: Sequence[Value]) -> None:
-        blocks = Blocks(b.sub(kernel.row_high, kernel.row_low), b.icmp_signed(">", low, kernel.row_low))
+        row_blocks = Blocks(b.sub(kernel.row_high, kernel.row_low), b.icmp_signed(">", low, kernel.row_low))
         high = emit.size(least(b, b.add(low, I64(step)), kernel.row_high))
         before = extents.times(b, low, kernel.contraction.c_row) if kernel.has_block else 0
         c = at(b, kernel.c, extents.minus(b, 0, before), kernel.contraction.element)
-        _emit_rows(b, replace(kernel, row_low=low, row_high=high, c=c), scratch, panel_low, panel_high, passes, blocks)
+        _emit_rows(b, replace(kernel, row_low=low, row_high=high, c=c), scratch, panel_low, panel_high, passes, row_blocks)
         if kernel.after_rows:
             kernel.after_rows(b, low, high)
 
@@ -89,13 +89,13 @@ def emit_product(b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, p
 
 
 def _emit_rows(
-    b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool, blocks: Blocks | None
+    b: Builder, kernel: Kernel, scratch: Value, panel_low: Value, panel_high: Value, passes: bool, row_blocks: Blocks | None
 ) -> None:
-    """All rows of the kernel in all panels. blocks: which of all blocks of rows they are."""
+    """All rows of the kernel in all panels. row_blocks: which of all blocks of rows they are."""
     plan, contraction = kernel.plan, kernel.contraction
     element, k = contraction.element, contraction.k
     rows = b.sub(kernel.row_high, kernel.row_low)
-    layout = scratch_layout(b, plan, contraction, blocks.rows if blocks else rows, contraction.n, passes)
+    layout = scratch_layout(b, plan, contraction, row_blocks.rows if row_blocks else rows, contraction.n, passes)
     packed_left, sums_start = at(b, scratch, layout.left, element), at(b, scratch, layout.sums, element)
     whole_left = PackedLeft(packed_left, 0, k) if plan.pack_left and not plan.steps_first else None
     has_panels = b.icmp_signed(">", panel_high, panel_low)  # without, there may be no scratch
@@ -104,7 +104,7 @@ def _emit_rows(
             pack_left(b, kernel, packed_left, 0, k)
 
     def stage(panel: Panel, step: Step, left: PackedLeft | None, sums: Sums) -> None:
-        right = panel_of(b, kernel, panel, step, scratch, (panel_low, panel_high), blocks)
+        right = panel_of(b, kernel, panel, step, scratch, (panel_low, panel_high), row_blocks)
         read = Stage(right.start, right.stride, right.unpacked, left, step.start, step.depth, step.first, step.last, sums, right.coming)
         emit_row_tiles(b, kernel, panel, read)
 
